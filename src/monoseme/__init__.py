@@ -1,0 +1,1 @@
+"""monoseme: take neural networks apart, and know whether to believe what you see."""

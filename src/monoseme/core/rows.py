@@ -1,0 +1,131 @@
+"""Rows of activations as a featurizer's training and evaluation see them, wherever they lie.
+
+A `RowSource` is the only thing the training loop and the metrics know about data. `ArrayRows` is the one in memory; the
+store has the one on disk. Shuffled reading is a pure function of (seed, step), so a resumed run sees the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from monoseme.core.errors import refuse
+from monoseme.core.seeds import generator
+from monoseme.core.stats import Moments, moments
+
+__all__ = ["ArrayRows", "Batch", "RowSource", "as_rows"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows, each traceable to a sample (picture, document) and a position (token) in it."""
+
+    x: Float[Tensor, "n d"]
+    sample: Int[Tensor, " n"]
+    position: Int[Tensor, " n"]
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """Rows of one split."""
+
+    @property
+    def d_in(self) -> int:
+        """Width of a row."""
+        ...
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def moments(self) -> Moments:
+        """Count, mean and centred squares of these rows."""
+        ...
+
+    def batch(self, step: int, size: int, seed: int) -> Batch:
+        """`size` shuffled rows; a pure function of (step, size, seed). Every epoch is one pass over all rows."""
+        ...
+
+    def in_order(self, size: int) -> Iterator[Batch]:
+        """All rows once, in order of sample and position, `size` at a time; the last batch may be shorter."""
+        ...
+
+
+class ArrayRows:
+    """Rows in memory. Row i is sample i at position 0 unless `sample` says otherwise.
+
+    Parameters
+    ----------
+    x
+        (n, d) floating-point tensor or array; integers are refused, a leading batch shape is flattened.
+    sample
+        (n,) sample of every row, when rows come several to a sample.
+    """
+
+    def __init__(self, x: Tensor | np.ndarray, sample: Int[Tensor, " n"] | None = None) -> None:
+        tensor = torch.as_tensor(x)
+        if not tensor.is_floating_point():
+            raise refuse("data", "hold floating-point rows", tensor.dtype, "Convert it with .float().")
+        if tensor.ndim < 2 or tensor.numel() == 0:
+            raise refuse(
+                "data", "hold at least one row, as (n, d_in) or (..., d_in)", tuple(tensor.shape), "Harvest some first."
+            )
+        self.x = tensor.reshape(-1, tensor.shape[-1])
+        self._sample = torch.arange(len(self.x)) if sample is None else sample
+        self._moments: Moments | None = None
+        self._order: tuple[tuple[int, int], Tensor] | None = None
+
+    @property
+    def d_in(self) -> int:
+        """Width of a row."""
+        return self.x.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def moments(self) -> Moments:
+        """Moments of all rows, computed once."""
+        if self._moments is None:
+            self._moments = moments(self.x)
+        return self._moments
+
+    def _permutation(self, seed: int, epoch: int) -> Tensor:
+        if self._order is None or self._order[0] != (seed, epoch):
+            order = torch.randperm(len(self), generator=generator(seed, "shuffle", epoch))
+            self._order = ((seed, epoch), order)
+        return self._order[1]
+
+    def batch(self, step: int, size: int, seed: int) -> Batch:
+        """Shuffled rows; a batch may straddle two epochs, so no row is ever dropped."""
+        if not 0 < size <= len(self):
+            raise refuse(
+                "batch_size", f"lie in 1..{len(self)}, the number of rows", size, "Lower it, or bring more rows."
+            )
+        first, parts = step * size, []
+        while size > 0:
+            epoch, start = divmod(first, len(self))
+            part = self._permutation(seed, epoch)[start : start + size]
+            parts.append(part)
+            first, size = first + len(part), size - len(part)
+        index = torch.cat(parts)
+        return Batch(self.x[index], self._sample[index], torch.zeros_like(index))
+
+    def in_order(self, size: int) -> Iterator[Batch]:
+        """All rows once, in order."""
+        for start in range(0, len(self), size):
+            index = slice(start, start + size)
+            sample = self._sample[index]
+            yield Batch(self.x[index], sample, torch.zeros_like(sample))
+
+
+def as_rows(data: RowSource | Tensor | np.ndarray) -> RowSource:
+    """Return a `RowSource`: arrays are wrapped, sources pass through."""
+    return ArrayRows(data) if isinstance(data, (Tensor, np.ndarray)) else data

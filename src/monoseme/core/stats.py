@@ -1,0 +1,104 @@
+"""Mergeable statistics: batches, shards and ranks add up in any order. Everything is accumulated in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+__all__ = ["Moments", "moments", "ratio_interval", "wilson"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean, and sum of squares about the mean, per dimension (Chan, Golub & LeVeque 1979).
+
+    Centred sums, not raw ones: data with a mean 1,000 times its spread keeps its digits.
+    """
+
+    count: int
+    mean: Float64[Tensor, " d"]
+    centred: Float64[Tensor, " d"]
+
+    def merge(self, other: Moments) -> Moments:
+        """Statistics of both samples together. Associative and commutative up to rounding."""
+        if self.count == 0:
+            return other
+        if other.count == 0:
+            return self
+        count = self.count + other.count
+        delta = other.mean - self.mean
+        mean = self.mean + delta * (other.count / count)
+        centred = self.centred + other.centred + delta.square() * (self.count * other.count / count)
+        return Moments(count, mean, centred)
+
+    @property
+    def mean_square_norm(self) -> float:
+        """E‖x − mean‖², the total variance (population form, divided by the count)."""
+        return float(self.centred.sum()) / max(self.count, 1)
+
+
+def moments(x: Float[Tensor, "n d"]) -> Moments:
+    """Moments of a batch; ``Moments`` of an empty batch have count 0 and are neutral under `merge`.
+
+    Examples
+    --------
+    >>> m = moments(torch.tensor([[0.0, 1.0], [2.0, 1.0]]))
+    >>> m.mean.tolist(), m.centred.tolist()
+    ([1.0, 1.0], [2.0, 0.0])
+    """
+    wide = x.detach().to("cpu", torch.float64)
+    if wide.shape[0] == 0:
+        zero = torch.zeros(wide.shape[1], dtype=torch.float64)
+        return Moments(0, zero, zero.clone())
+    mean = wide.mean(0)
+    return Moments(wide.shape[0], mean, (wide - mean).square().sum(0))
+
+
+def ratio_interval(
+    numerator: Float[Tensor, " s"] | np.ndarray,
+    denominator: Float[Tensor, " s"] | np.ndarray,
+    confidence: float = 0.95,
+    draws: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Interval of Σ numerator ÷ Σ denominator by resampling whole samples (pictures, documents).
+
+    Rows of one sample are not independent, so the sample is the unit: percentile bootstrap over samples. With fewer
+    than two samples, or a zero total, there is no interval and ``(nan, nan)`` is returned.
+    """
+    from monoseme.core.seeds import rng
+
+    num = np.asarray(numerator, dtype=np.float64)
+    den = np.asarray(denominator, dtype=np.float64)
+    if len(num) < 2 or den.sum() == 0:
+        return float("nan"), float("nan")
+    stream = rng(seed, "ratio_interval")
+    ratios = np.empty(draws)
+    for i in range(draws):
+        weights = np.bincount(stream.integers(0, len(num), len(num)), minlength=len(num))
+        total = weights @ den
+        ratios[i] = (weights @ num) / total if total else np.nan
+    tail = (1 - confidence) / 2
+    low, high = np.nanquantile(ratios, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def wilson(successes: int | Int[Tensor, ""], trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson score interval of a share.
+
+    Examples
+    --------
+    >>> low, high = wilson(8, 10)
+    >>> round(low, 3), round(high, 3)
+    (0.49, 0.943)
+    """
+    from scipy.stats import binomtest
+
+    if trials == 0:
+        return 0.0, 1.0
+    interval = binomtest(int(successes), trials).proportion_ci(confidence, method="wilson")
+    return float(interval.low), float(interval.high)

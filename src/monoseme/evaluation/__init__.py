@@ -1,0 +1,1 @@
+"""Numbers about a fitted featurizer, on held-out samples."""

@@ -1,0 +1,1 @@
+"""A featurizer is encoder × cone × gate × dictionary, over blocks of size b."""

@@ -1,0 +1,1 @@
+"""The only training loop: optimisers, schedules, checkpoints, log."""

@@ -1,0 +1,1 @@
+"""Reaching inside a model: open, hook, stop, edit."""

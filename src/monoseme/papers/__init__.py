@@ -1,0 +1,1 @@
+"""One folder a paper: its claims, its recipe, its figures."""

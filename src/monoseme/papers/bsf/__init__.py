@@ -1,0 +1,1 @@
+"""Block-Sparse Featurizers (arXiv 2606.25234)."""

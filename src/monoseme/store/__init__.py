@@ -1,0 +1,1 @@
+"""Activations on disk: harvest once, read many times."""
