@@ -1,0 +1,121 @@
+"""Fitting: one featurizer, or several from one pass over the data, by the one training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from monoseme.core.errors import refuse
+from monoseme.core.rows import RowSource
+from monoseme.featurizers.featurizer import Featurizer
+from monoseme.featurizers.objective import AuxK, Objective
+from monoseme.learning import History, Progress, Schedule, TrainConfig, train
+
+__all__ = ["FitResult", "fit"]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit leaves behind.
+
+    Attributes
+    ----------
+    featurizer
+        The one that was passed in, now trained.
+    history
+        Numbers logged on the way (training rows, not held-out ones).
+    path
+        The run's folder, or ``None`` if nothing was written.
+    """
+
+    featurizer: Featurizer
+    history: History
+    path: Path | None
+
+
+@overload
+def fit(featurizers: Featurizer, rows: RowSource, **options: Any) -> FitResult: ...
+@overload
+def fit(featurizers: Mapping[str, Featurizer], rows: RowSource, **options: Any) -> dict[str, FitResult]: ...
+def fit(  # pyright: ignore[reportInconsistentOverload]
+    featurizers: Featurizer | Mapping[str, Featurizer],
+    rows: RowSource,
+    *,
+    steps: int = 2000,
+    batch_size: int = 2048,
+    lr: float | Mapping[str, float] = 1e-3,
+    lam: float = 0.0,
+    aux: AuxK | Literal["dead", "runners-up"] | None = None,
+    optimiser: Literal["adam", "muon"] = "adam",
+    schedule: Schedule | None = None,
+    clip: float | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    resume: bool = True,
+    log_every: int = 50,
+    checkpoint_every: int = 500,
+    progress: Callable[[Progress], None] | None = None,
+) -> FitResult | dict[str, FitResult]:
+    """Train featurizers in place on the rows. Several see the same batches, each read once.
+
+    Parameters
+    ----------
+    featurizers
+        One, or several by name.
+    rows
+        Training rows in raw units.
+    steps, batch_size, lr, optimiser, schedule, clip, seed
+        See `learning.TrainConfig`. The default schedule warms up over 5 % of the steps and falls by a cosine to a
+        tenth.
+    lam
+        λ of the penalty 2λ‖z‖, in training units (`ReLU` needs one).
+    aux
+        Auxiliary loss; a word stands for `AuxK` with its defaults.
+    out
+        Folder for log, checkpoints and the trained featurizer; ``None`` writes nothing.
+    resume
+        Go on from a checkpoint in `out` if there is one, bit for bit.
+    progress
+        Called at every logged step.
+
+    Returns
+    -------
+    FitResult or dict of FitResult
+        As `featurizers` came.
+
+    Raises
+    ------
+    UserError
+        Too few rows, another width, constant rows, a row that is not finite (sample and position are named).
+    """
+    alone = isinstance(featurizers, Featurizer)
+    named = {"featurizer": featurizers} if alone else dict(featurizers)
+    if not named:
+        raise refuse("featurizers", "hold at least one", "none", "Pass one, or several by name.")
+    aux = AuxK(on=aux) if isinstance(aux, str) else aux
+    objectives = {}
+    for name, featurizer in named.items():
+        if featurizer.gate.mostly_on and lam == 0:
+            raise refuse("lam", f"be above 0 for {featurizer.recipe['name']}", lam, "Without it nothing is sparse.")
+        objectives[name] = Objective(featurizer, lam, aux)
+    config = TrainConfig(
+        steps=steps,
+        batch_size=batch_size,
+        lr=lr,
+        optimiser=optimiser,
+        schedule=schedule or Schedule(warmup=max(1, steps // 20), decay="cosine", floor=0.1),
+        clip=clip,
+        seed=seed,
+        log_every=log_every,
+        checkpoint_every=checkpoint_every,
+    )
+    folder = None if out is None else Path(out)
+    histories = train(objectives, rows, config=config, out=folder, resume=resume, progress=progress)
+    results = {}
+    for name, featurizer in named.items():
+        if folder is not None:
+            featurizer.save(folder / name)
+        results[name] = FitResult(featurizer, histories[name], folder)
+    return results["featurizer"] if alone else results

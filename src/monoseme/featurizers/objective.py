@@ -1,0 +1,194 @@
+"""What is minimised: E‖x − x̂‖² + 2λ E Σ_g ‖z_g‖ + α · AuxK, in training units; and the count of who is dead.
+
+House convention: the weight of the penalty is 2λ, so that an SAE's usual l1 coefficient is 2·`lam`. In raw units the
+same problem has λ_raw = scale · lam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from monoseme.core.cones import project
+from monoseme.core.errors import refuse
+from monoseme.core.kernels import fast
+from monoseme.core.rows import RowSource
+from monoseme.core.support import Support
+from monoseme.featurizers.featurizer import Featurizer, closed_form_gain
+
+__all__ = ["AuxK", "Objective"]
+
+FIRST_ROWS = 4096  # rows from which the encoder's first gain is computed
+
+
+@dataclass(frozen=True)
+class AuxK:
+    """The auxiliary loss that revives blocks: α · E‖r − z'D‖², with r the detached residual of the main path.
+
+    Attributes
+    ----------
+    on
+        ``"dead"``: z' are the `k` largest among the dead blocks (Gao et al. 2024), the default, because only they need
+        it (others measured 75 % → 100 % live); ``"runners-up"``: the next `k` after the selected ones (App. D).
+    k
+        How many; ``None``: d/2 active dimensions for "dead", the gate's own k for "runners-up".
+    weight
+        α; ``None``: 1/32 for "dead", 1/k for "runners-up".
+    dead_after
+        A block is dead when it fired on none of the last so many training rows.
+    """
+
+    on: Literal["dead", "runners-up"] = "dead"
+    k: int | None = None
+    weight: float | None = None
+    dead_after: int = 100_000
+
+
+class Objective:
+    """A featurizer and its loss, as the training loop wants them (`learning.Trainable`).
+
+    Parameters
+    ----------
+    featurizer
+        Trained in place.
+    lam
+        λ of the norm penalty; 0 for gates that fix L0 themselves.
+    aux
+        `AuxK`, or ``None``.
+    """
+
+    def __init__(self, featurizer: Featurizer, lam: float = 0.0, aux: AuxK | None = None) -> None:
+        if lam < 0:
+            raise refuse("lam", "be at least 0", lam, "It weighs the penalty 2·lam·‖z‖.")
+        self.featurizer, self.lam, self.aux = featurizer, lam, aux
+        self.idle = torch.zeros(featurizer.n_blocks, dtype=torch.int64)  # rows since each block last fired
+
+    # -- learning.Trainable
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """Return the featurizer's trained parameters."""
+        return (p for p in self.featurizer.parameters() if p.requires_grad)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return weights, units and counters."""
+        return {**self.featurizer.state_dict(), "idle": self.idle}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Inverse of `state`."""
+        rest = dict(state)
+        self.idle = rest.pop("idle").clone()
+        self.featurizer.load_state_dict(rest)
+
+    def begin(self, rows: RowSource) -> None:
+        """Fit the units to the rows and the encoder's gain to the first of them. A fitted featurizer is left alone."""
+        if rows.d_in != self.featurizer.d_in:
+            raise refuse(
+                "data", f"have width d_in = {self.featurizer.d_in}", rows.d_in, "Build the featurizer with this width."
+            )
+        units = self.featurizer.units
+        if bool(units.fitted) and units.norm != "none":
+            return
+        units.fit(rows.moments)
+        x = units.enter(rows.batch(0, min(FIRST_ROWS, len(rows)), 0).x)
+        gain = closed_form_gain(self.featurizer, x)
+        self.featurizer.encoder.start(self.featurizer.dictionary.atoms, gain)
+
+    def loss(self, x: Float[Tensor, "n d"], step: int) -> tuple[Tensor, dict[str, float | Tensor]]:
+        """Loss of raw rows, and the numbers to log."""
+        x = self.featurizer.units.enter(x)
+        dense = self.featurizer.gate.mostly_on
+        error, support, norms, pre = self._dense(x) if dense else self._sparse(x)
+        square = error.square().sum(1).mean()
+        loss = square + 2 * self.lam * norms / len(x)
+        if self.aux is not None:
+            loss = loss + self._revive(x, error.detach(), support, pre)
+        self._count(support)
+        total = x.square().sum(1).mean()
+        numbers: dict[str, float | Tensor] = {
+            "loss": loss.detach(),
+            "fvu": (square / total).detach(),
+            "l0": len(support.indices) / len(x),
+            "dead": self.dead.float().mean(),
+        }
+        return loss, numbers
+
+    def after_step(self, step: int) -> None:
+        """Return the atoms to their constraint."""
+        self.featurizer.dictionary.constrain(step)
+
+    def finish(self) -> None:
+        """Make the constraint exact."""
+        self.featurizer.dictionary.settle()
+
+    # -- the parts of the loss
+
+    @property
+    def dead(self) -> Tensor:
+        """Blocks that did not fire on the last `dead_after` rows."""
+        return self.idle >= (self.aux.dead_after if self.aux else AuxK.dead_after)
+
+    def _sparse(self, x: Tensor) -> tuple[Tensor, Support, Tensor, Tensor]:
+        support, values, pre = self.featurizer.codes(x)
+        x_hat = fast.decode(values, support, self.featurizer.dictionary.atoms) + self.featurizer.out_bias
+        norms = _safe_norms(values).sum() if self.lam else values.new_zeros(())
+        return x - x_hat, support, norms, pre
+
+    def _dense(self, x: Tensor) -> tuple[Tensor, Support, Tensor, Tensor]:
+        z = self.featurizer.codes_dense(x)
+        x_hat = z.reshape(len(x), -1) @ self.featurizer.dictionary.weight + self.featurizer.out_bias
+        support = Support.from_mask((z.detach() != 0).any(-1))
+        return x - x_hat, support, _safe_norms(z).sum(), z.detach().reshape(len(x), -1)
+
+    @torch.no_grad()
+    def _count(self, support: Support) -> None:
+        fired = support.counts() > 0
+        self.idle = torch.where(fired, 0, self.idle + support.n_rows)
+
+    def _revive(self, x: Tensor, residual: Tensor, support: Support, pre: Tensor) -> Tensor:
+        """α · E‖r − z'D‖²; exactly zero, with no gradient, when there is nothing to revive."""
+        assert self.aux is not None
+        extra, weight = self._dead_support(pre) if self.aux.on == "dead" else self._next_support(pre, support)
+        if extra is None:
+            return residual.new_zeros(())
+        atoms = self.featurizer.dictionary.atoms
+        values = project(self.featurizer.encoder.values_at(x, atoms, extra, pre), self.featurizer.sign)
+        return weight * (residual - fast.decode(values, extra, atoms)).square().sum(1).mean()
+
+    @torch.no_grad()
+    def _dead_support(self, pre: Tensor) -> tuple[Support | None, float]:
+        """Return the largest blocks among the dead ones, and α."""
+        assert self.aux is not None
+        featurizer, dead = self.featurizer, self.dead.nonzero().squeeze(1)
+        weight = 1 / 32 if self.aux.weight is None else self.aux.weight
+        if len(dead) == 0:
+            return None, weight
+        k = min(self.aux.k or max(1, featurizer.d_in // (2 * featurizer.block_size)), len(dead))
+        few = pre.reshape(len(pre), featurizer.n_blocks, -1)[:, dead].reshape(len(pre), -1)
+        support = fast.select_topk(few, featurizer.block_size, k, featurizer.sign)
+        indices = dead.to(torch.int32)[support.indices.long()]
+        return Support(support.indptr, indices, featurizer.n_blocks), weight
+
+    @torch.no_grad()
+    def _next_support(self, pre: Tensor, taken: Support) -> tuple[Support | None, float]:
+        """Return the largest blocks after the taken ones, and α."""
+        assert self.aux is not None
+        featurizer = self.featurizer
+        k = min(self.aux.k or max(1, round(len(taken.indices) / len(pre))), featurizer.n_blocks)
+        rest = pre.reshape(len(pre), featurizer.n_blocks, -1).clone()
+        rest[taken.rows, taken.indices.long()] = 0
+        weight = 1 / k if self.aux.weight is None else self.aux.weight
+        return fast.select_topk(rest.reshape(len(pre), -1), featurizer.block_size, k, featurizer.sign), weight
+
+
+def _safe_norms(values: Float[Tensor, "*n b"]) -> Float[Tensor, "*n"]:
+    """‖z_g‖ with gradient zero at zero (autograd's square root would give NaN there)."""
+    if values.shape[-1] == 1:
+        return values.squeeze(-1).abs()
+    square = values.square().sum(-1)
+    positive = square > 0
+    return torch.where(positive, square, torch.ones_like(square)).sqrt() * positive

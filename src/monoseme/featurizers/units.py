@@ -1,0 +1,66 @@
+"""Units: raw activations ↔ the centred, scaled rows that featurizers are trained on.
+
+Scale and shift are fitted once, saved with the featurizer, and never seen from outside: everything a featurizer shows
+is in raw units, so that every checkpoint can be used by itself on raw activations.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from monoseme.core.errors import refuse
+from monoseme.core.stats import Moments
+
+__all__ = ["Norm", "Units"]
+
+Norm = Literal["sqrt_d", "unit", "none"]
+
+
+class Units(nn.Module):
+    """x ↦ (x − shift) / scale.
+
+    `norm` names what the training rows are scaled to: ``"sqrt_d"``, E‖x − mean‖² = d (the paper's text, and the
+    default: a coordinate then has variance one whatever the width); ``"unit"``, E‖x − mean‖² = 1 (the paper's toy);
+    ``"none"``, neither shifted nor scaled.
+    """
+
+    shift: Tensor
+    scale: Tensor
+    fitted: Tensor
+
+    def __init__(self, d_in: int, norm: Norm) -> None:
+        super().__init__()
+        if norm not in ("sqrt_d", "unit", "none"):
+            raise refuse("norm", "be 'sqrt_d', 'unit' or 'none'", repr(norm), "The default is 'sqrt_d'.")
+        self.norm = norm
+        self.register_buffer("shift", torch.zeros(d_in))
+        self.register_buffer("scale", torch.ones(()))
+        self.register_buffer("fitted", torch.tensor(norm == "none"))
+
+    def fit(self, moments: Moments) -> None:
+        """Take shift and scale from the training rows, once; a second call changes nothing.
+
+        Raises
+        ------
+        UserError
+            If the rows are constant: they have no variance to explain, and no scale.
+        """
+        if bool(self.fitted):
+            return
+        mean_square = moments.mean_square_norm
+        if not mean_square > 1e-20 * max(float(moments.mean.square().sum()), 1e-20):
+            raise refuse(
+                "data", "vary between rows", f"{moments.count} equal rows", "Check the hook and the token policy."
+            )
+        target = len(self.shift) if self.norm == "sqrt_d" else 1.0
+        self.shift.copy_(moments.mean)
+        self.scale.fill_((mean_square / target) ** 0.5)
+        self.fitted.fill_(True)
+
+    def enter(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        """Raw rows to training units, in the featurizer's own precision."""
+        return (x.to(self.shift.dtype) - self.shift) / self.scale
