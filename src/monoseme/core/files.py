@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -26,6 +28,7 @@ __all__ = [
     "explain_full_disk",
     "only_writer",
     "read_json",
+    "settle_folder",
     "sha256",
     "write_json",
     "write_tensors",
@@ -57,7 +60,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; on success it replaces `path`, on failure it is removed.
 
-    An existing `path` is moved aside first and deleted last, so that a crash leaves the old or the new one.
+    An existing `path` is moved aside first and deleted last, so that a crash leaves the old or the new one; a crash
+    between the two renames leaves the old one under a hidden name, from which `settle_folder` brings it back.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,6 +78,19 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def settle_folder(path: Path) -> None:
+    """Tidy up after a writer of `atomic_folder(path)` that was killed: bring back the old folder, remove leftovers.
+
+    Call it only while no other process can be writing `path` (see `only_writer`).
+    """
+    path = Path(path)
+    if not path.exists():
+        for old in sorted(path.parent.glob(f".{path.name}.*.old"))[:1]:
+            old.rename(path)
+    for leftover in (*path.parent.glob(f".{path.name}.*.part"), *path.parent.glob(f".{path.name}.*.old")):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _umask() -> int:
@@ -95,15 +112,24 @@ def explain_full_disk(path: Path) -> Iterator[None]:
     """Turn "no space left" into one line that names the file and the next step; other errors pass."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except (OSError, SafetensorError) as error:
+        code = _errno(error)
+        if code not in (errno.ENOSPC, errno.EDQUOT):
             raise
         free = shutil.disk_usage(path.parent).free
         raise OSError(
-            error.errno,
+            code,
             f"out must lie on a disk with room left; {path} could not be written ({free / 1e9:.2f} GB free). "
             "Nothing half-written was kept. Free some space or choose another folder, then run the same command again.",
         ) from error
+
+
+def _errno(error: OSError | SafetensorError) -> int | None:
+    # safetensors is written in Rust and gives the number of the system's error only inside its message
+    if isinstance(error, OSError):
+        return error.errno
+    found = re.search(r"os error (\d+)", str(error))
+    return int(found.group(1)) if found else None
 
 
 def check_space(folder: Path, needed: int) -> None:
