@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -112,7 +112,10 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
         checkpoint_every=checkpoint_every,
     )
     folder = None if out is None else Path(out)
-    histories = train(objectives, rows, config=config, out=folder, resume=resume, progress=progress)
+    about = {
+        name: {**o.featurizer.recipe, "lam": lam, "aux": asdict(aux) if aux else None} for name, o in objectives.items()
+    }
+    histories = train(objectives, rows, config=config, out=folder, resume=resume, progress=progress, about=about)
     results = {}
     for name, featurizer in named.items():
         if folder is not None:

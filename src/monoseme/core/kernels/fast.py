@@ -42,7 +42,8 @@ def _match_threads(loops: ModuleType) -> None:
     """Use as many threads as torch does, so that one setting governs both."""
     import numba
 
-    wanted = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
+    most = numba.config.NUMBA_NUM_THREADS  # pyright: ignore[reportAttributeAccessIssue, reportPrivateImportUsage]
+    wanted = min(torch.get_num_threads(), most)
     if numba.get_num_threads() != wanted:
         numba.set_num_threads(wanted)
 
