@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
 SOURCE = Path(__file__).parent / "src"
 LEAVE_ALONE = {"monoseme.core.kernels.loops"}  # numba compiles these functions; it cannot compile a wrapper
-
-
-def checked_numbers(function):  # noqa: D103
-    return beartype(conf=BeartypeConf(is_pep484_tower=True))(function)  # an int is good where a float is asked for
+CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is good where a float is asked
 
 
 def _modules() -> list[str]:
@@ -21,4 +17,4 @@ def _modules() -> list[str]:
     return [name for name in names if name not in LEAVE_ALONE and name.removesuffix(".__init__") not in packages]
 
 
-install_import_hook(_modules(), "conftest.checked_numbers")
+install_import_hook(_modules(), CHECKER)
