@@ -37,8 +37,8 @@ def refuse_bad_gradient(name: str, step: int, loss: Float[Tensor, ""], norm: Flo
     """Refuse a loss or gradient that is not finite, before the optimiser sees it."""
     if torch.isfinite(loss.detach() + norm):
         return
-    what, number = ("gradient", norm) if torch.isfinite(loss) else ("loss", loss)
+    what, number = ("gradient", float(norm)) if torch.isfinite(loss) else ("loss", float(loss.detach()))
     raise UserError(
-        f"objects must have a finite loss and gradient; got {what} {float(number)} of {name!r} at step {step}, "
+        f"objects must have a finite loss and gradient; got {what} {number} of {name!r} at step {step}, "
         "which was not taken. Lower lr, set clip, or lengthen the warm-up."
     )

@@ -67,8 +67,10 @@ class Log:
         if path is None:
             return
         self.lines = [line for line in read_log(path) if line["step"] <= step]
-        with atomic_path(path) as temporary:
-            temporary.write_text("".join(_line(line) for line in self.lines), encoding="utf-8")
+        kept = "".join(_line(line) for line in self.lines).encode()
+        if not path.exists() or path.read_bytes() != kept:
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(kept)
         # unbuffered: after a full disk nothing is left over that closing would try to write again
         self._file = path.open("ab", buffering=0)
 

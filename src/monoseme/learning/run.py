@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from monoseme.core.errors import refuse
-from monoseme.core.files import check_space
+from monoseme.core.files import check_space, settle_folder
 from monoseme.core.rows import RowSource
 from monoseme.learning.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from monoseme.learning.checks import bad_row, refuse_bad_gradient, refuse_bad_source
@@ -28,7 +28,7 @@ from monoseme.learning.trainable import Trainable
 __all__ = ["Run"]
 
 RESERVED = frozenset({"step", "rows", "object", "lr", CLOCK})
-Losses = dict[str, tuple[Tensor, dict[str, float | Tensor]]]
+Losses = dict[str, tuple[Tensor, Mapping[str, float | Tensor]]]
 
 
 class Run:
@@ -44,14 +44,17 @@ class Run:
     ) -> None:
         self.objects, self.rows, self.config, self.out = objects, rows, config, out
         self.lr = config.rates(objects)
-        self.identity = {"config": config.identity(), "objects": _shapes(objects), "rows": _digest(rows, config)}
-        self.identity["about"] = dict(about)
+        self.identity: dict[str, Any] = {}
+        if out is not None:
+            self.identity = {"config": config.identity(), "about": dict(about)}
+            self.identity |= {"rows": _digest(rows, config), "objects": _shapes(objects)}
         self.step, self.finished, self.seconds = 0, False, 0.0
         self.checkpoint_step = -1
 
     def open(self, resume: bool) -> None:
         """Continue from the checkpoint, or begin."""
         if self.out is not None and not resume:
+            settle_folder(self.out / "checkpoint")
             shutil.rmtree(self.out / "checkpoint", ignore_errors=True)
         found = None if self.out is None else load_checkpoint(self.out / "checkpoint", self.identity)
         if found is None:
@@ -69,7 +72,7 @@ class Run:
         if found is not None:
             for name, optimiser in self.optimisers.items():
                 optimiser.load_state(found.optimisers[name])
-        if self.out is not None:
+        if self.out is not None and not self.finished:
             # the previous checkpoint and the next, each with two moments a parameter
             check_space(self.out, 2 * 3 * sum(_bytes(thing.state()) for thing in self.objects.values()))
         self.log = Log(None if self.out is None else self.out / "log.jsonl", self.step)
@@ -109,7 +112,7 @@ class Run:
         if self.step in (1, self.config.steps) or self.step % self.config.log_every == 0:
             self.note(losses, factor, progress)
 
-    def gradient(self, name: str, x: Tensor) -> tuple[Tensor, dict[str, float | Tensor]]:
+    def gradient(self, name: str, x: Tensor) -> tuple[Tensor, Mapping[str, float | Tensor]]:
         """Loss and numbers of one object, with its clipped gradient in place."""
         optimiser = self.optimisers[name]
         optimiser.zero_grad()
@@ -156,7 +159,7 @@ class Run:
 
 
 def _number(value: float | Tensor) -> float | None:
-    number = float(value)
+    number = float(value.detach() if isinstance(value, Tensor) else value)
     return number if math.isfinite(number) else None
 
 

@@ -36,7 +36,7 @@ class Trainable(Protocol):
         """Initialise from data (mean, scale). Called once before step 0, not on resume."""
         ...
 
-    def loss(self, x: Tensor, step: int) -> tuple[Tensor, dict[str, float | Tensor]]:
+    def loss(self, x: Tensor, step: int) -> tuple[Tensor, Mapping[str, float | Tensor]]:
         """Scalar to descend on, and the numbers to log, for rows `x` of shape (n, d_in).
 
         Numbers may be scalar tensors: they are read only when a line is logged, so they cost no synchronisation.

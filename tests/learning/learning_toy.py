@@ -1,8 +1,9 @@
 """A linear autoencoder with a data-dependent start, a counter and a constraint: all that a `Trainable` can have.
 
-Run as a program, it trains one slowly into a folder, to be interrupted: ``toy.py OUT OPTIMISER``.
+Run as a program, it trains one slowly into a folder, to be interrupted: ``learning_toy.py OUT OPTIMISER``.
 """
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -11,9 +12,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from monoseme.core.rows import ArrayRows, RowSource
+from monoseme.core.files import read_json
+from monoseme.core.rows import ArrayRows, Batch, RowSource
 from monoseme.core.seeds import generator
-from monoseme.learning import Schedule, TrainConfig, train
+from monoseme.learning import Schedule, TrainConfig, read_log, train, without_clock
+from monoseme.learning.checkpoint import Checkpoint, load_checkpoint
+
+CONFIG = TrainConfig(steps=30, batch_size=16, lr=0.01, log_every=4, checkpoint_every=10)
 
 
 class Toy:
@@ -54,6 +59,51 @@ class Toy:
         self.weight.mul_(2.0)
 
 
+class SignalAt(Toy):
+    def __init__(self, step: int, signum: int) -> None:
+        super().__init__()
+        self.at, self.signum = step, signum
+
+    def loss(self, x, step):
+        if step == self.at:
+            os.kill(os.getpid(), self.signum)
+        return super().loss(x, step)
+
+
+class PoisonedRows(ArrayRows):
+    """Clean when looked at as a whole; one bad number in every batch from a step on."""
+
+    def __init__(self, step: int, value: float = float("nan")) -> None:
+        super().__init__(toy_rows().x)
+        self.from_step, self.value = step, value
+
+    def batch(self, step: int, size: int, seed: int) -> Batch:
+        batch = super().batch(step, size, seed)
+        if step >= self.from_step:
+            batch.x[2, 3] = self.value
+        return Batch(batch.x, batch.sample, batch.sample + 1000)
+
+
+def checkpoint_of(out: Path) -> Checkpoint:
+    found = load_checkpoint(out / "checkpoint", read_json(out / "checkpoint" / "checkpoint.json")["run"])
+    assert found is not None
+    return found
+
+
+def assert_same_run(out: Path, straight: Path) -> None:
+    """Weights, counters, optimiser, log: the same bits."""
+    one, other = checkpoint_of(out), checkpoint_of(straight)
+    assert (one.step, one.finished) == (other.step, other.finished)
+    torch.testing.assert_close(one.objects, other.objects, rtol=0, atol=0)
+    torch.testing.assert_close(one.optimisers, other.optimisers, rtol=0, atol=0)
+    assert without_clock(read_log(out / "log.jsonl")) == without_clock(read_log(straight / "log.jsonl"))
+
+
+def assert_tidy(out: Path) -> None:
+    assert {path.name for path in out.iterdir()} == {".lock", "checkpoint", "log.jsonl"}
+    assert {path.name for path in (out / "checkpoint").iterdir()} == {"checkpoint.json", "tensors.safetensors"}
+
+
 def toy_rows(n: int = 300, d_in: int = 8) -> ArrayRows:
     return ArrayRows(torch.randn(n, d_in, generator=generator(0, "rows")))
 
@@ -69,7 +119,7 @@ def long_config(optimiser: str) -> TrainConfig:
         schedule=schedule,
         clip=1.0,
         log_every=3,
-        checkpoint_every=25,
+        checkpoint_every=7,
     )
 
 

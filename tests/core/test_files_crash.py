@@ -1,0 +1,57 @@
+"""Full disks and killed writers."""
+
+import errno
+
+import pytest
+from safetensors import SafetensorError
+
+from monoseme.core.files import atomic_folder, explain_full_disk, settle_folder
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_full_disk_is_explained_in_one_line(tmp_path, error) -> None:
+    with (
+        pytest.raises(OSError, match=r"out must lie on a disk with room left[^\n]*$") as raised,
+        explain_full_disk(tmp_path / "x"),
+    ):
+        raise error
+    assert raised.value.errno == errno.ENOSPC
+
+
+def test_other_errors_pass(tmp_path) -> None:
+    with pytest.raises(SafetensorError, match="invalid header"), explain_full_disk(tmp_path / "x"):
+        raise SafetensorError("invalid header")
+
+
+def write(path, text: str) -> None:
+    with atomic_folder(path) as new:
+        (new / "file").write_text(text)
+
+
+def test_settle_brings_back_the_old_folder(tmp_path) -> None:
+    write(tmp_path / "a", "old")
+    (tmp_path / "a").rename(tmp_path / ".a.x.old")
+    (tmp_path / ".a.y.part").mkdir()
+    settle_folder(tmp_path / "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a" / "file").read_text() == "old"
+
+
+def test_settle_keeps_the_new_folder_and_strangers(tmp_path) -> None:
+    write(tmp_path / "a", "new")
+    (tmp_path / ".a.x.old").mkdir()
+    (tmp_path / ".ab.x.part").mkdir()
+    settle_folder(tmp_path / "a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".ab.x.part", "a"]
+    assert (tmp_path / "a" / "file").read_text() == "new"
+
+
+def test_settle_of_nothing(tmp_path) -> None:
+    settle_folder(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
