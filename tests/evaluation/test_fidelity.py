@@ -36,7 +36,7 @@ def numbers(x, x_hat, code, sample, sizes=(N,)):
     return fidelity(merge(parts))
 
 
-def ends(outcome):
+def ends(outcome) -> tuple[float, float]:
     assert outcome.low is not None
     assert outcome.high is not None
     return outcome.low, outcome.high
@@ -64,7 +64,7 @@ def test_l0_dims_dead_and_intervals(data):
     assert "1 of 7 blocks fire on none of 120 rows of 12 samples" in got["dead_share"].note
     for outcome in got.values():
         low, high = ends(outcome)
-        assert low <= outcome.value <= high
+        assert outcome.value == pytest.approx((low + high) / 2, abs=(high - low) / 2)
     # by sample, not by row: the spread of 12 sample means
     means = per_row.reshape(12, 10).mean(1).numpy()
     low, high = ends(got["l0"])

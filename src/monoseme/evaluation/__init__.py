@@ -2,3 +2,5 @@
 
 from monoseme.evaluation.evaluate import Evaluation as Evaluation
 from monoseme.evaluation.evaluate import evaluate as evaluate
+from monoseme.evaluation.recovery import Recovery as Recovery
+from monoseme.evaluation.recovery import recover as recover

@@ -73,13 +73,24 @@ def _share(error: Float64[Tensor, ""], total: Float64[Tensor, ""]) -> float:
     return 1 - float(error / total) if total > 0 else float("nan")
 
 
-def greedy(firings: Firings, part: Float64[Tensor, "m d"], rows: Int[Tensor, " m"], count: int) -> list[int]:
-    """Up to `count` scalar atoms whose summed contributions fit `part` best on its rows, added one by one.
+def greedy(
+    firings: Firings, local: Float64[Tensor, "m s"], span: Float64[Tensor, "s d"], rows: Int[Tensor, " m"], count: int
+) -> list[int]:
+    """Up to `count` scalar atoms whose summed contributions fit a part best on its rows, added one by one.
 
     Each step adds the atom that lowers Σ‖m − m̂‖² most, exactly: the gain of atom g with codes z is
-    Σ 2 z⟨r, d_g⟩ − z²‖d_g‖², r the present residual. Stops early when no atom lowers it.
+    Σ 2 z⟨r, d_g⟩ − z²‖d_g‖², r the present residual. Stops early when no atom lowers it. Needs b = 1.
 
-    Needs b = 1. Costs one product of the entries on these rows with their atoms; later steps only subtract Gram rows.
+    Parameters
+    ----------
+    firings
+        Of a code with b = 1.
+    local, span
+        The part, m = local @ span on `rows`. Its few dimensions make ⟨m, d_g⟩ cheap; later steps subtract Gram rows.
+    rows
+        The rows where the part is there.
+    count
+        The most atoms to choose.
     """
     atoms = firings.atoms[:, 0]
     starts, lengths = firings.indptr[rows], firings.indptr[rows + 1] - firings.indptr[rows]
@@ -87,7 +98,7 @@ def greedy(firings: Firings, part: Float64[Tensor, "m d"], rows: Int[Tensor, " m
     within = torch.arange(len(row_of)) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
     entry = torch.repeat_interleave(starts, lengths) + within
     atom, z = firings.indices[entry], firings.values[entry, 0]
-    against = (part @ atoms.T)[row_of, atom]  # ⟨r, d_g⟩ of every entry
+    against = (local[row_of] * (atoms @ span.T)[atom]).sum(1)  # ⟨r, d_g⟩ of every entry
     squares = atoms.square().sum(1)[atom]
     chosen: list[int] = []
     while len(chosen) < count:

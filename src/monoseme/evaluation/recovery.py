@@ -7,8 +7,8 @@ have mean zero, so nothing is lost by that. Two sets of rows:
 - ``r2``: the rows where the factor is active (the paper's score). A block that also fires elsewhere is not punished.
 - ``r2_everywhere``: the rows where the factor is active or the block fires, with m = 0 where it is not active.
 
-And two ways to match, both by the phi coefficient between "factor active" and "block fires" (Pearson's correlation of two
-binary variables; the paper says "whose firing best predicts its active mask" and names no statistic):
+And two ways to match, both by the phi coefficient between "factor active" and "block fires" (Pearson's correlation of
+two binary variables; the paper says "whose firing best predicts its active mask" and names no statistic):
 
 - ``best``: every factor takes its best block; several may share one.
 - ``one_to_one``: the assignment with the largest sum of phi (Hungarian). A factor left over is predicted by 0.
@@ -172,20 +172,21 @@ def recover(
     best, assigned = phi.argmax(1), one_to_one(phi)
     scores = []
     for i in np.flatnonzero(active >= min_rows).tolist():
-        part, rows = sample.contribution(i), sample.rows(i)
+        factor, part, rows = sample.world.factors[i], sample.contribution(i), sample.rows(i)
 
         def judge(blocks: list[int], i: int = i, part: Tensor = part, rows: Tensor = rows) -> Match:
-            first = blocks[0] if blocks else -1
-            fired = firings.counts[first] if blocks else 0
-            hits = both[i, first] if blocks else 0
-            phi_first = float(phi[i, first]) if blocks else float("nan")
+            hits, fired, correlation = 0, 0, float("nan")
+            if blocks:
+                hits, fired, correlation = both[i, blocks[0]], firings.counts[blocks[0]], float(phi[i, blocks[0]])
             purity = float(hits / fired) if fired else float("nan")
-            return Match(tuple(blocks), phi_first, purity, float(hits / active[i]), *firings.r2(part, rows, blocks))
+            return Match(tuple(blocks), correlation, purity, float(hits / active[i]), *firings.r2(part, rows, blocks))
 
-        factor = sample.world.factors[i]
-        atoms = judge(greedy(firings, part, rows, factor.b)) if code.block_size == 1 else None
-        own = [int(assigned[i])] if assigned[i] >= 0 else []
-        scores.append(FactorScore(i, factor.kind, factor.b, len(rows), judge([int(best[i])]), judge(own), atoms))
+        grouped = None
+        if code.block_size == 1:
+            span = torch.from_numpy(factor.basis)
+            grouped = judge(greedy(firings, part @ span.T, span, rows, factor.b))
+        own = judge([int(assigned[i])] if assigned[i] >= 0 else [])
+        scores.append(FactorScore(i, factor.kind, factor.b, len(rows), judge([int(best[i])]), own, grouped))
     if not scores:
         raise refuse("sample", f"have a factor active on {min_rows} rows", int(active.max()), "Draw more rows.")
     return Recovery(tuple(_outcomes(scores, len(active), seed)), tuple(scores))
