@@ -60,7 +60,7 @@ class Entries:
         return self.row_sample[self.rows]
 
     @cached_property
-    def by_block(self) -> list[Int64[np.ndarray, _]]:
+    def by_block(self) -> list[Int64[np.ndarray, " _"]]:
         """Entries of every block, in order of rows."""
         ends = np.cumsum(np.bincount(self.blocks, minlength=self.code.n_blocks))[:-1]
         return np.split(np.argsort(self.blocks, kind="stable"), ends)

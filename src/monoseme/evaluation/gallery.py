@@ -39,12 +39,13 @@ class HasGrid(Protocol):
 class HeldOut(Protocol):
     """What the gallery needs of an activation store."""
 
-    def rows(self, split: str) -> RowSource:
-        """Rows of a split; ``Batch.sample`` counts along `samples`, ``Batch.position`` along the grid, row by row."""
+    @property
+    def ids(self) -> Sequence[str]:
+        """Ids of all samples, of every split; ``Batch.sample`` counts in this list."""
         ...
 
-    def samples(self, split: str) -> Sequence[str]:
-        """Ids of the samples of a split, in that order."""
+    def rows(self, split: str) -> RowSource:
+        """Rows of a split; ``Batch.position`` counts along the sample's grid, row by row."""
         ...
 
     def sample(self, id: str, /) -> HasGrid:
@@ -112,8 +113,9 @@ def _read(featurizer: Featurizes, data: HeldOut, split: str, refine: Refine) -> 
         codes.append(cpu)
         owners.append(batch.sample.cpu())
         positions.append(batch.position.cpu())
-    owner, position = torch.cat(owners).numpy(), torch.cat(positions).numpy()
-    ids = list(data.samples(split))
+    position = torch.cat(positions).numpy()
+    found, owner = np.unique(torch.cat(owners).numpy(), return_inverse=True)
+    ids = [data.ids[int(i)] for i in found]
     grids = [data.sample(id).grid for id in ids]
     tokens = np.array([height * width for height, width in grids])
     off = np.flatnonzero(position >= tokens[owner])
