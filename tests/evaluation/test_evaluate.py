@@ -56,7 +56,7 @@ def test_rows_of_one_sample_are_one_unit(featurizer, x):
 def test_json_holds_everything(featurizer, x):
     result = evaluate(featurizer, x)
     again = Evaluation.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False)))
-    assert dict(again) == dict(result)
+    assert again == result
     np.testing.assert_array_equal(again.density, result.density)
 
 

@@ -113,6 +113,7 @@ def test_the_numbers_are_means_over_the_table(blocks, sample):
     assert got["distinct_blocks"].value == len({s.best.blocks for s in got.factors})
     assert "recovery_atoms" not in [outcome.name for outcome in got.outcomes]
     assert len(got.table().splitlines()) == len(got.outcomes)
+    assert got["recovery"].provenance == {"world_seed": 0, "sample_seed": 1, "rows": 1500, "refine": None}
 
 
 def test_one_to_one_uses_no_block_twice_and_leaves_factors_over(blocks, sample):

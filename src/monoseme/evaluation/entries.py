@@ -14,7 +14,7 @@ from monoseme.core.code import Code
 __all__ = ["Entries"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entries:
     """The code of a split, and the sample and position of every row.
 

@@ -21,7 +21,7 @@ from monoseme.evaluation.reading import encoded
 __all__ = ["Evaluation", "evaluate"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation(Mapping[str, Outcome]):
     """Numbers by name, each with unit, interval and provenance. A mapping; ``print(e.table())`` shows it.
 

@@ -22,7 +22,7 @@ from monoseme.core.stats import Moments, moments, ratio_interval, wilson
 __all__ = ["Tally", "fidelity", "merge", "tally"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tally:
     """Sufficient statistics of some rows and their reconstructions.
 

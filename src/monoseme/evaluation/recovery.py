@@ -19,7 +19,7 @@ Reference: arXiv 2606.25234, App. H.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -189,7 +189,9 @@ def recover(
         scores.append(FactorScore(i, factor.kind, factor.b, len(rows), judge([int(best[i])]), own, grouped))
     if not scores:
         raise refuse("sample", f"have a factor active on {min_rows} rows", int(active.max()), "Draw more rows.")
-    return Recovery(tuple(_outcomes(scores, len(active), seed)), tuple(scores))
+    where = {"world_seed": sample.world.seed, "sample_seed": sample.seed, "rows": len(sample), "refine": refine}
+    outcomes = (replace(outcome, provenance=where) for outcome in _outcomes(scores, len(active), seed))
+    return Recovery(tuple(outcomes), tuple(scores))
 
 
 def _together(sample: Sample, code: Code) -> tuple[Int64[np.ndarray, " M"], Int64[np.ndarray, "M G"]]:
