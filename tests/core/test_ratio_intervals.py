@@ -1,4 +1,4 @@
-"""Bootstrap over samples: many quantities at once equal one at a time, with the right width, and honest when impossible."""
+"""Bootstrap over samples: many quantities at once equal one at a time, with the right width, or none."""
 
 import math
 

@@ -1,1 +1,7 @@
 """Numbers about a fitted featurizer, on held-out samples."""
+
+from monoseme.evaluation.evaluate import Evaluation as Evaluation
+from monoseme.evaluation.evaluate import evaluate as evaluate
+from monoseme.evaluation.gallery import gallery as gallery
+from monoseme.evaluation.recovery import Recovery as Recovery
+from monoseme.evaluation.recovery import recover as recover

@@ -21,7 +21,7 @@ __all__ = ["Factor", "Sample", "World", "manifolds"]
 CALIBRATION_POINTS = 50_000  # the paper's number, per instance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Factor:
     """One known part: a manifold, centred, scaled to RMS norm 1, and turned into a random b-dimensional span.
 
@@ -62,7 +62,7 @@ class Factor:
         return (self.manifold.embed(coordinates) - self.centre) / self.spread
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """Rows of a world, with everything that made them. Contributions are computed when asked for, one factor at a time.
 
@@ -108,7 +108,7 @@ class Sample:
         return torch.from_numpy(self.world.contribution(factor, self.coordinates[factor]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """Factors, how many of them act at once, and how loudly. Make one with `manifolds`.
 
