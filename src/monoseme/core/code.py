@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -39,10 +39,10 @@ class Code:
     indices: Int[Tensor, " nnz"]
     values: Float[Tensor, "nnz b"]
     n_blocks: int
-    batch_shape: tuple[int, ...] = field(default=())
+    batch_shape: tuple[int, ...] = (-1,)  # stands for (n,)
 
     def __post_init__(self) -> None:
-        if not self.batch_shape:
+        if self.batch_shape == (-1,):
             object.__setattr__(self, "batch_shape", (len(self.indptr) - 1,))
 
     @property

@@ -224,7 +224,7 @@ class Featurizer(nn.Module):
         return save(self, Path(path))
 
 
-def _drop_zeros(support: Support, values: Float[Tensor, "nnz b"]) -> tuple[Support, Float[Tensor, "nnz b"]]:
+def _drop_zeros(support: Support, values: Float[Tensor, "nnz b"]) -> tuple[Support, Float[Tensor, "kept b"]]:
     """A block whose code is exactly zero is not active: it must count neither in L0 nor in bits."""
     keep = (values != 0).any(1)
     if bool(keep.all()):

@@ -36,7 +36,7 @@ class Positive(Gate):
     @torch.no_grad()
     def select(self, pre: Float[Tensor, "n Gb"], block_size: int, sign: Sign) -> Support:
         """All blocks with a norm above zero."""
-        return Support.from_mask(block_norms(pre.reshape(len(pre), -1, block_size), sign) > 0)
+        return Support.from_mask(block_norms(pre.unflatten(1, (-1, block_size)), sign) > 0)
 
 
 class TopK(Gate):
