@@ -48,9 +48,13 @@ def card(block: int, size: int = 3, samples: int = 60, grid: tuple[int, int] = (
     low, high = wilson(min(count, rows), rows)
     density = min(count, rows) / rows
     outcomes = (
-        Outcome("density", density, "share", low, high, n=rows, n_unit="patches", note="held-out patches on which it fires"),
+        Outcome(
+            "density", density, "share", low, high, n=rows, n_unit="patches", note="held-out patches on which it fires"
+        ),
         Outcome("energy", density * float(stream.uniform(2, 9)), "1", better=None, note="share of all code energy"),
-        unknown("stable rank", "dimensions", "dead") if dead else Outcome("stable rank", float(stream.uniform(1, min(size, 3))), "dimensions"),
+        unknown("stable rank", "dimensions", "dead")
+        if dead
+        else Outcome("stable rank", float(stream.uniform(1, min(size, 3))), "dimensions"),
         unknown("certificate", "1", "not computed"),
         unknown("interaction energy", "1", "not computed"),
         unknown("nameability", "bits", "not computed"),
@@ -72,21 +76,47 @@ def record(blocks: int = 96, size: int = 3, grid: tuple[int, int] = (GRID, GRID)
     cards = tuple(card(g, size, grid=grid) for g in range(blocks))
     density = np.array([c.outcomes[0].value for c in cards])
     alive = np.log10(density[density > 0])
-    counts, edges = np.histogram(alive, bins=24, range=(-5, 0)) if blocks else (np.zeros(24, int), np.linspace(-5, 0, 25))
+    counts, edges = (
+        np.histogram(alive, bins=24, range=(-5, 0)) if blocks else (np.zeros(24, int), np.linspace(-5, 0, 25))
+    )
     step = np.arange(0, 4000, 10)
     noise = rng(3).normal(0, 0.01, len(step))
     fvu = 0.18 + 0.8 * np.exp(-step / 500) + noise * np.exp(-step / 2000)
     held = [
-        Outcome("fvu", 0.1873, "share", 0.181, 0.194, better="lower", n=84, n_unit="pictures", note="held-out pictures; bootstrap over pictures"),
+        Outcome(
+            "fvu",
+            0.1873,
+            "share",
+            0.181,
+            0.194,
+            better="lower",
+            n=84,
+            n_unit="pictures",
+            note="held-out pictures; bootstrap over pictures",
+        ),
         Outcome("l0", 16.0, "blocks/row", n=21504, n_unit="patches"),
-        Outcome("dead", 0.062, "share", 0.048, 0.079, better="lower", n=blocks, n_unit="blocks", note="0 firings on 21,504 held-out patches"),
+        Outcome(
+            "dead",
+            0.062,
+            "share",
+            0.048,
+            0.079,
+            better="lower",
+            n=blocks,
+            n_unit="blocks",
+            note="0 firings on 21,504 held-out patches",
+        ),
         Outcome("rows", 214_016.0, "rows", note="training rows"),
     ]
     later = [unknown("description length", "bits/row", "not computed"), unknown("duality gap", "1", "not computed")]
     random = Outcome("fvu", 0.412, "share", 0.398, 0.427, better="lower", n=84, n_unit="pictures")
-    words = tuple("The cat sat on the mat and looked at the <b>moon</b> for a long while .".split(" "))
+    words = tuple(f"the cat <b>{i}</b>" for i in range(64))
     views = {
-        f"photo-{i:04d}": SampleView(picture=f"thumbnails/{i}.jpg", label=f"Picture {i}", tokens=tuple(w + " " for w in words[: grid[1]]) if grid[0] == 1 else ())
+        f"photo-{i:04d}": SampleView(
+            picture=f"thumbnails/{i}.jpg",
+            label=f"Picture {i}",
+            tokens=tuple(w + " " for w in words[: grid[1]]) if grid[0] == 1 else (),
+        )
         for i in range(60)
     }
     return RunRecord(
@@ -110,17 +140,40 @@ def record(blocks: int = 96, size: int = 3, grid: tuple[int, int] = (GRID, GRID)
                 ("backbone", "fvu", "dead", "what it shows"),
                 (
                     ("trained", held[0], held[2], "the fit on this page"),
-                    ("random weights", random, unknown("dead", "share", "not computed"), "the same fit on a network that learned nothing"),
+                    (
+                        "random weights",
+                        random,
+                        unknown("dead", "share", "not computed"),
+                        "the same fit on a network that learned nothing",
+                    ),
                 ),
                 "What also holds for random weights says nothing about what the network learned.",
             ),
         ),
         curves=(
             Curve("fvu", step.tolist(), fvu.tolist(), "share", better="lower"),
-            Curve("learning rate", step.tolist(), (3e-3 * np.minimum(1, (step + 1) / 300) * np.exp(-step / 3000)).tolist(), log_y=True),
+            Curve(
+                "learning rate",
+                step.tolist(),
+                (3e-3 * np.minimum(1, (step + 1) / 300) * np.exp(-step / 3000)).tolist(),
+                log_y=True,
+            ),
         ),
-        histograms=(Histogram("density", edges.tolist(), counts.tolist(), "share of held-out rows", True, "blocks", {"never active": int((density == 0).sum())}),),
+        histograms=(
+            Histogram(
+                "density",
+                edges.tolist(),
+                counts.tolist(),
+                "share of held-out rows",
+                True,
+                "blocks",
+                {"never active": int((density == 0).sum())},
+            ),
+        ),
         cards=cards,
         samples=views,
-        notes=("The model was fine-tuned for saliency; it is not the paper's.", "One seed: differences below the intervals are noise."),
+        notes=(
+            "The model was fine-tuned for saliency; it is not the paper's.",
+            "One seed: differences below the intervals are noise.",
+        ),
     )

@@ -79,7 +79,10 @@ def unpack_cards(index: Sequence[Entry], path: Path) -> tuple[BlockCard, ...]:
         dot += m
     if (at, dot) != (len(token), len(cloud)):
         raise refuse(
-            "folder", "hold as many card entries as its index counts", f"{path} ({at} of {len(token)})", "Save it again."
+            "folder",
+            "hold as many card entries as its index counts",
+            f"{path} ({at} of {len(token)})",
+            "Save it again.",
         )
     return tuple(cards)
 

@@ -37,7 +37,9 @@ def escape(value: object) -> Markup:
     """
     if isinstance(value, Markup):
         return value
-    clean = "".join("\ufffd" if ch < " " and ch not in "\t\n\r" or "\ud800" <= ch <= "\udfff" else ch for ch in str(value))
+    clean = "".join(
+        "\ufffd" if (ch < " " and ch not in "\t\n\r") or "\ud800" <= ch <= "\udfff" else ch for ch in str(value)
+    )
     return Markup(html.escape(clean, quote=True))
 
 

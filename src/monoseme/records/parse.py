@@ -68,7 +68,9 @@ class Entry:
         except UserError:
             raise
         except TypeError as error:
-            raise refuse(self.path, f"be a {kind.__name__}", error, "The file is damaged or of another version.") from None
+            raise refuse(
+                self.path, f"be a {kind.__name__}", error, "The file is damaged or of another version."
+            ) from None
 
     @staticmethod
     def _typed(value: Any, kind: type[T], path: str) -> T:

@@ -33,7 +33,10 @@ def relative_path(argument: str, path: str) -> str:
     bad = not path or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path or "\0" in path
     if bad or not pure.parts:
         raise refuse(
-            argument, "be a relative path inside the record's folder", repr(path), 'Use a name such as "thumbnails/7.jpg".'
+            argument,
+            "be a relative path inside the record's folder",
+            repr(path),
+            'Use a name such as "thumbnails/7.jpg".',
         )
     return path
 
@@ -177,7 +180,8 @@ class RunRecord:
             "comparisons": [_comparison_json(table) for table in self.comparisons],
             "curves": [vars(c) | {"x": _finite_json(c.x), "y": _finite_json(c.y)} for c in self.curves],
             "histograms": [
-                vars(h) | {"edges": [float(e) for e in h.edges], "counts": [int(c) for c in h.counts]}
+                vars(h)
+                | {"edges": [float(e) for e in h.edges], "counts": [int(c) for c in h.counts]}
                 | {"aside": {name: int(count) for name, count in h.aside.items()}}
                 for h in self.histograms
             ],
@@ -192,11 +196,17 @@ class RunRecord:
         root = Entry(read_json(folder / RECORD), str(folder / RECORD))
         if root.get("format", str) != "monoseme.record" or root.get("version", int) != VERSION:
             raise refuse(
-                "folder", f"hold a record of version {VERSION}", root.path, "Make it again with this version of monoseme."
+                "folder",
+                f"hold a record of version {VERSION}",
+                root.path,
+                "Make it again with this version of monoseme.",
             )
         if not (folder / CARDS).is_file() or sha256(folder / CARDS) != root.get("cards_sha256", str):
             raise refuse(
-                "folder", f"hold the {CARDS} that {RECORD} names", folder, "The pair was mixed up or damaged; save it again."
+                "folder",
+                f"hold the {CARDS} that {RECORD} names",
+                folder,
+                "The pair was mixed up or damaged; save it again.",
             )
         return cls(
             title=root.get("title", str),

@@ -74,17 +74,25 @@ class Axis:
         return log_ticks(self.low, self.high) if self.log else ticks(self.low, self.high)
 
 
+def _tick(value: float, log: bool) -> str:
+    """Label of a tick; far powers of ten as 10⁻⁵."""
+    power = math.log10(value) if log else 0.0
+    if abs(power - round(power)) < 1e-9 and abs(power) > 3.5:
+        return "10" + str(round(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return figure(value)
+
+
 def _frame(x: Axis, y: Axis, x_label: str, y_label: str) -> list[Markup]:
     parts = []
     for value in y.ticks():
         at = f"{y(value):.1f}"
         parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=at, y2=at, class_="grid"))
-        parts.append(tag("text", figure(value), x=LEFT - 8, y=f"{y(value) + 4:.1f}", class_="tick end"))
+        parts.append(tag("text", _tick(value, y.log), x=LEFT - 8, y=f"{y(value) + 4:.1f}", class_="tick end"))
     floor = HEIGHT - BOTTOM
     for value in x.ticks():
         at = f"{x(value):.1f}"
         parts.append(tag("line", x1=at, x2=at, y1=floor, y2=floor + 4, class_="axis"))
-        parts.append(tag("text", figure(value), x=at, y=floor + 17, class_="tick middle"))
+        parts.append(tag("text", _tick(value, x.log), x=at, y=floor + 17, class_="tick middle"))
     parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=floor, y2=floor, class_="axis"))
     parts.append(tag("text", x_label, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, class_="label middle"))
     parts.append(tag("text", y_label, x=LEFT, y=TOP - 4, class_="label")) if y_label else None
@@ -125,18 +133,29 @@ def curve_chart(curve: Curve) -> Markup:
     low, high = min(scaled), max(scaled)
     margin = 0.06 * (high - low) or abs(high) * 0.1 or 1.0
     floor = 0.0 if not curve.log_y and 0 <= low < 0.4 * high else low - margin
-    x = Axis(points[0][0] if len(points) == 1 else min(p[0] for p in points), max(p[0] for p in points), LEFT, WIDTH - RIGHT)
+    x = Axis(
+        points[0][0] if len(points) == 1 else min(p[0] for p in points), max(p[0] for p in points), LEFT, WIDTH - RIGHT
+    )
     y = Axis(floor, high + margin, HEIGHT - BOTTOM, TOP, curve.log_y)
     line = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in _thin(sorted(points), x))
     every = max(1, math.ceil(len(points) / TOOLTIPS))
     dots = [
-        tag("circle", tag("title", f"{curve.x_name} {figure(a)}: {figure(b)}"), cx=f"{x(a):.1f}", cy=f"{y(b):.1f}", r=5, class_="hover")
+        tag(
+            "circle",
+            tag("title", f"{curve.x_name} {figure(a)}: {figure(b)}"),
+            cx=f"{x(a):.1f}",
+            cy=f"{y(b):.1f}",
+            r=5,
+            class_="hover",
+        )
         for a, b in [*points[::every], points[-1]]
     ]
     last = tag("circle", cx=f"{x(points[-1][0]):.1f}", cy=f"{y(points[-1][1]):.1f}", r=3, class_="dot")
     summary = f"{curve.name}: from {figure(points[0][1])} to {figure(points[-1][1])} over {len(points)} points"
     frame = _frame(x, y, _label(curve.x_name, curve.x_unit), "")
-    note = ", ".join(part for part in (_label("", curve.unit).strip(), f"last {figure(points[-1][1])}", note) if part)
+    note = ", ".join(
+        part for part in ("" if curve.unit == "1" else curve.unit, f"last {figure(points[-1][1])}", note) if part
+    )
     return _figure(curve.name, note, summary, [*frame, tag("polyline", points=line, class_="line"), last, *dots])
 
 
@@ -152,8 +171,13 @@ def histogram_chart(histogram: Histogram) -> Markup:
         text = f"{figure(low)} to {figure(high)}: {count} {histogram.counted}"
         bars.append(
             tag(
-                "rect", tag("title", text), x=f"{left + 0.5:.1f}", width=f"{max(right - left - 1, 0.5):.1f}",
-                y=f"{y(count):.1f}", height=f"{HEIGHT - BOTTOM - y(count):.1f}", class_="bar",
+                "rect",
+                tag("title", text),
+                x=f"{left + 0.5:.1f}",
+                width=f"{max(right - left - 1, 0.5):.1f}",
+                y=f"{y(count):.1f}",
+                height=f"{HEIGHT - BOTTOM - y(count):.1f}",
+                class_="bar",
             )
         )
     aside = [f"{figure(count)} {name}" for name, count in histogram.aside.items()]

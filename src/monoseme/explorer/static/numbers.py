@@ -45,14 +45,22 @@ def outcome_tile(outcome: Outcome) -> Markup:
     name = tag("dt", outcome.name)
     if not outcome.known:
         why = outcome.note or "not computed"
-        return tag("div", name, tag("dd", tag("span", "not known", class_="unknown")), tag("dd", why, class_="how"), class_="tile")
+        return tag(
+            "div",
+            name,
+            tag("dd", tag("span", "not known", class_="unknown")),
+            tag("dd", why, class_="how"),
+            class_="tile",
+        )
     assert outcome.value is not None
     interval, lines = _interval(outcome), []
     if interval:
         lines.append(f"{outcome.confidence * 100:.3g} % interval {interval}")
     if outcome.n is not None:
         lines.append(f"over {figure(outcome.n)} {outcome.n_unit}".strip())
-    head = tag("dd", tag("span", figure(outcome.value), class_="value"), " ", tag("span", _unit(outcome), class_="unit"))
+    head = tag(
+        "dd", tag("span", figure(outcome.value), class_="value"), " ", tag("span", _unit(outcome), class_="unit")
+    )
     return tag(
         "div",
         name,
@@ -83,7 +91,8 @@ def _whisker(outcome: Outcome, domain: tuple[float, float]) -> Markup:
     assert outcome.value is not None
     parts = [tag("line", x1=4, x2=116, y1=7, y2=7, class_="rail")]
     if _interval(outcome):
-        assert outcome.low is not None and outcome.high is not None
+        assert outcome.low is not None
+        assert outcome.high is not None
         parts.append(tag("line", x1=x(outcome.low), x2=x(outcome.high), y1=7, y2=7, class_="range"))
     parts.append(tag("circle", cx=x(outcome.value), cy=7, r=3.5, class_="dot"))
     # the numbers stand beside it: decoration for a reader of the page's text

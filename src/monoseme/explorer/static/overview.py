@@ -24,7 +24,9 @@ def overview_page(record: RunRecord) -> Html:
     ]
     present = [section for section in sections if section]
     nav = tag("nav", [tag("a", title, href=f"#{id_}") for id_, title, _ in present], aria_label="Sections")
-    head = tag("header", tag("p", record.kind, class_="kind"), tag("h1", record.title), _lead(record), nav, class_="top")
+    head = tag(
+        "header", tag("p", record.kind, class_="kind"), tag("h1", record.title), _lead(record), nav, class_="top"
+    )
     main = tag("main", [body for _, _, body in present])
     foot = tag("footer", "Drawn by monoseme from record.json. Works without a network.")
     scripts = ("page.js", "gallery.js", "data/index.js") if record.cards else ()
@@ -46,12 +48,24 @@ def block_page(record: RunRecord) -> Html:
         ),
         class_="top",
     )
-    cloud = tag("figure", tag("figcaption", id="cloud-caption"), tag("canvas", id="cloud", tabindex=0, role="img"), class_="cloud")
+    cloud = tag(
+        "figure",
+        tag("figcaption", id="cloud-caption"),
+        tag("canvas", id="cloud", tabindex=0, role="img"),
+        class_="cloud",
+    )
     numbers = tag("div", tag("h2", "Numbers"), tag("table", tag("tbody", id="numbers"), class_="plain"))
     shown = tag(
-        "section", tag("h2", "Where it fires most"), tag("p", _legend(), class_="lead"), _views(), tag("div", id="shown", class_="shown"), id="held-out"
+        "section",
+        tag("h2", "Where it fires most"),
+        tag("p", _legend(), class_="lead"),
+        _views(),
+        tag("div", id="shown", class_="shown"),
+        id="held-out",
     )
-    body = tag("main", _noscript(), tag("p", id="message", role="status"), tag("section", cloud, numbers, class_="pair"), shown)
+    body = tag(
+        "main", _noscript(), tag("p", id="message", role="status"), tag("section", cloud, numbers, class_="pair"), shown
+    )
     return Html(f"Block – {record.title}", Markup(head + body), scripts=("page.js", "block.js", "data/index.js"))
 
 
@@ -61,12 +75,29 @@ def _section(id_: str, title: str, body: list[Markup]) -> tuple[str, str, Markup
 
 def _lead(record: RunRecord) -> Markup | None:
     facts = list(record.facts.items())[:4]
-    return tag("p", [[tag("span", text, title=name), " · " if i + 1 < len(facts) else ""] for i, (name, text) in enumerate(facts)], class_="lead") if facts else None
+    return (
+        tag(
+            "p",
+            [
+                [tag("span", text, title=name), " · " if i + 1 < len(facts) else ""]
+                for i, (name, text) in enumerate(facts)
+            ],
+            class_="lead",
+        )
+        if facts
+        else None
+    )
 
 
 def _group(group: OutcomeGroup) -> Markup:
     note = tag("p", group.note, class_="lead") if group.note else None
-    return tag("div", tag("h3", group.heading), note, tag("dl", [outcome_tile(o) for o in group.outcomes], class_="tiles"), class_="group")
+    return tag(
+        "div",
+        tag("h3", group.heading),
+        note,
+        tag("dl", [outcome_tile(o) for o in group.outcomes], class_="tiles"),
+        class_="group",
+    )
 
 
 def _table(table: Comparison) -> Markup:
@@ -74,16 +105,36 @@ def _table(table: Comparison) -> Markup:
     domains = [whisker_domain(c for c in column if isinstance(c, Outcome)) for column in columns]
     better = [next((c.better for c in column if isinstance(c, Outcome) and c.better), None) for column in columns]
     heads = [
-        tag("th", name, tag("small", f"{way} is better") if way else None, scope="col", class_="number" if any(isinstance(c, Outcome) for c in column) else None)
+        tag(
+            "th",
+            name,
+            tag("small", f"{way} is better") if way else None,
+            scope="col",
+            class_="number" if any(isinstance(c, Outcome) for c in column) else None,
+        )
         for name, way, column in zip(table.columns, better, columns, strict=True)
     ]
     rows = [
-        tag("tr", [cell(c, d) if isinstance(c, Outcome) else tag("th" if j == 0 else "td", c, scope="row" if j == 0 else None) for j, (c, d) in enumerate(zip(row, domains, strict=True))])
+        tag(
+            "tr",
+            [
+                cell(c, d)
+                if isinstance(c, Outcome)
+                else tag("th" if j == 0 else "td", c, scope="row" if j == 0 else None)
+                for j, (c, d) in enumerate(zip(row, domains, strict=True))
+            ],
+        )
         for row in table.rows
     ]
     note = tag("p", table.note, class_="lead") if table.note else None
     body = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="plain")
-    return tag("div", tag("h3", table.title), note, tag("div", body, class_="scroll", tabindex=0, role="region", aria_label=table.title), class_="group")
+    return tag(
+        "div",
+        tag("h3", table.title),
+        note,
+        tag("div", body, class_="scroll", tabindex=0, role="region", aria_label=table.title),
+        class_="group",
+    )
 
 
 def _charts(record: RunRecord) -> list[Markup]:
@@ -94,14 +145,19 @@ def _charts(record: RunRecord) -> list[Markup]:
 def _facts(record: RunRecord) -> list[Markup]:
     parts = []
     if record.facts:
-        parts.append(tag("dl", [[tag("dt", name), tag("dd", text)] for name, text in record.facts.items()], class_="facts"))
+        parts.append(
+            tag("dl", [[tag("dt", name), tag("dd", text)] for name, text in record.facts.items()], class_="facts")
+        )
     if record.notes:
         parts += [tag("h3", "Caveats"), tag("ul", [tag("li", note) for note in record.notes])]
     return parts
 
 
 def _noscript() -> Markup:
-    return tag("noscript", tag("p", "The cards are drawn by a script beside this page; it is switched off here.", class_="lead"))
+    return tag(
+        "noscript",
+        tag("p", "The cards are drawn by a script beside this page; it is switched off here.", class_="lead"),
+    )
 
 
 def _legend() -> str:
@@ -120,14 +176,35 @@ def _views() -> Markup:
 
 
 def controls() -> Markup:
-    """Search, order and range of the gallery. The script fills the list of quantities and keeps all of it in the address."""
+    """Search, order and range of the gallery. The script lists the quantities and keeps the state in the address."""
     return tag(
         "form",
-        tag("label", "Block", tag("input", name="q", type="search", placeholder="7, 20-40", autocomplete="off", inputmode="numeric")),
+        tag(
+            "label",
+            "Block",
+            tag("input", name="q", type="search", placeholder="7, 20-40", autocomplete="off", inputmode="numeric"),
+        ),
         tag("label", "Order by", tag("select", name="sort")),
-        tag("label", "Direction", tag("select", tag("option", "largest first", value="desc"), tag("option", "smallest first", value="asc"), name="order")),
-        tag("label", "From", tag("input", name="min", type="text", inputmode="decimal", placeholder="lowest", autocomplete="off")),
-        tag("label", "To", tag("input", name="max", type="text", inputmode="decimal", placeholder="highest", autocomplete="off")),
+        tag(
+            "label",
+            "Direction",
+            tag(
+                "select",
+                tag("option", "largest first", value="desc"),
+                tag("option", "smallest first", value="asc"),
+                name="order",
+            ),
+        ),
+        tag(
+            "label",
+            "From",
+            tag("input", name="min", type="text", inputmode="decimal", placeholder="lowest", autocomplete="off"),
+        ),
+        tag(
+            "label",
+            "To",
+            tag("input", name="max", type="text", inputmode="decimal", placeholder="highest", autocomplete="off"),
+        ),
         tag("button", "Clear", type="reset"),
         id="controls",
         class_="controls",
@@ -139,7 +216,14 @@ def controls() -> Markup:
 def _gallery(record: RunRecord) -> list[Markup]:
     if not record.cards:
         return [tag("p", "This record has no cards.", class_="lead")]
-    pager = tag("nav", tag("button", "← Previous", type="button", id="earlier"), tag("span", id="where"), tag("button", "Next →", type="button", id="later"), class_="pager", aria_label="Pages of parts")
+    pager = tag(
+        "nav",
+        tag("button", "← Previous", type="button", id="earlier"),
+        tag("span", id="where"),
+        tag("button", "Next →", type="button", id="later"),
+        class_="pager",
+        aria_label="Pages of parts",
+    )
     return [
         tag("p", _legend(), class_="lead"),
         _noscript(),

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from monoseme.core.cards import BlockCard, Shown
+from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome
 from monoseme.records.run import SampleView
 
@@ -42,13 +43,15 @@ def _columns(cards: Sequence[BlockCard]) -> list[Outcome]:
     return list(first.values())
 
 
-def card_index(cards: Sequence[BlockCard], pictures: Mapping[str, str], samples: Mapping[str, SampleView]) -> dict[str, Any]:
+def card_index(
+    cards: Sequence[BlockCard], pictures: Mapping[str, str], samples: Mapping[str, SampleView]
+) -> dict[str, Any]:
     """Return what the gallery needs at once: the blocks, their numbers by column, and the samples they show."""
     columns = _columns(cards)
-    values = {column.name: [None] * len(cards) for column in columns}
+    values: dict[str, list[float | None]] = {column.name: [None] * len(cards) for column in columns}
     for i, card in enumerate(cards):
         for outcome in card.outcomes:
-            values[outcome.name][i] = _round(outcome.value)  # pyright: ignore[reportArgumentType]
+            values[outcome.name][i] = _round(outcome.value)
     names = list(dict.fromkeys(item.sample for card in cards for item in card.shown))
     views = [samples.get(name, SampleView()) for name in names]
     return {
@@ -59,7 +62,8 @@ def card_index(cards: Sequence[BlockCard], pictures: Mapping[str, str], samples:
             for c in columns
         ],
         "samples": [
-            [name, pictures.get(name, ""), view.label, list(view.tokens)] for name, view in zip(names, views, strict=True)
+            [name, pictures.get(name, ""), view.label, list(view.tokens)]
+            for name, view in zip(names, views, strict=True)
         ],
     }
 
@@ -70,6 +74,8 @@ def pack_shown(item: Shown, most: float) -> str:
     Token (uint16, little end first), presence ÷ `most` (uint8, at least 1), and the colour 0.5 + 0.5 · place ÷ ‖place‖
     (three uint8): position inside the block as colour, presence as opacity.
     """
+    if len(item.presence) > 65536:
+        raise refuse("shown", "have at most 65,536 tokens a sample", len(item.presence), "Show a part of it.")
     active = np.flatnonzero(item.presence > 0)
     length = np.linalg.norm(item.place[active].astype(np.float64), axis=1, keepdims=True)
     unit = np.divide(item.place[active], length, out=np.zeros((len(active), 3)), where=length > 0)
@@ -82,7 +88,7 @@ def pack_shown(item: Shown, most: float) -> str:
 
 
 def pack_cloud(cloud: Float32[np.ndarray, "m 3"]) -> list[Any]:
-    """Pack positions as [scale, base64 of int16 triples]; position = scale · integer ÷ 32767. Bad points are left out."""
+    """Pack positions as [scale, base64 of int16 triples], position = scale · integer ÷ 32767. NaNs are left out."""
     sound = cloud[np.isfinite(cloud).all(1)].astype(np.float64)
     scale = float(np.abs(sound).max()) if sound.size else 0.0
     whole = np.rint(sound / (scale or 1.0) * 32767).astype("<i2")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import numpy as np
 
 from monoseme.core.errors import refuse
 from monoseme.core.files import atomic_folder
+from monoseme.explorer.static.claims import claims_page
 from monoseme.explorer.static.overview import block_page, overview_page
 from monoseme.explorer.static.shards import SHARD, card_index, script, shard
 from monoseme.records.page import Html
+from monoseme.records.reproduce import Reproduction
 from monoseme.records.run import RunRecord, relative_path
 
-__all__ = ["Thumbnails", "write_pages"]
+__all__ = ["Thumbnails", "write_claims", "write_pages"]
 
 Thumbnails = Callable[[str], np.ndarray | bytes | None]
 # what may be copied beside a page; anything else is not a picture that browsers draw
@@ -49,21 +52,33 @@ def write_pages(record: RunRecord, out: Path | str, thumbnails: Thumbnails | Pat
     UserError
         When `out` holds other things, or a picture is missing, outside its folder, or not a picture.
     """
-    out = Path(out)
-    if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise refuse("out", "be a new folder, or one of earlier pages", out, "Choose another folder; nothing was changed.")
-    with atomic_folder(out) as folder:
-        (folder / MARK).write_text("pages written by monoseme; the folder is replaced as a whole\n", encoding="utf-8")
+    with _new_pages(Path(out)) as folder:
         _write_page(folder / "index.html", overview_page(record))
         if record.cards:
             pictures = _write_pictures(record, folder, thumbnails)
             _write_page(folder / "block.html", block_page(record))
             _write_data(record, folder / "data", pictures)
-        copy_assets(folder)
-    return out / "index.html"
+    return Path(out) / "index.html"
 
 
-def copy_assets(folder: Path) -> None:
+def write_claims(reproduction: Reproduction, out: Path | str) -> Path:
+    """Write the page of a reproduction into the folder `out`, as `write_pages` does; return its index.html."""
+    with _new_pages(Path(out)) as folder:
+        _write_page(folder / "index.html", claims_page(reproduction))
+    return Path(out) / "index.html"
+
+
+@contextmanager
+def _new_pages(out: Path) -> Iterator[Path]:
+    if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise refuse("out", "be a new folder, or one of earlier pages", out, "Choose another; nothing was changed.")
+    with atomic_folder(out) as folder:
+        (folder / MARK).write_text("pages written by monoseme; the folder is replaced as a whole\n", encoding="utf-8")
+        yield folder
+        _copy_assets(folder)
+
+
+def _copy_assets(folder: Path) -> None:
     """Copy the style sheet and the scripts of the package beside the pages."""
     for asset in resources.files("monoseme.explorer.static").joinpath("assets").iterdir():
         if asset.name.endswith((".css", ".js")):
@@ -112,7 +127,9 @@ def _picture(record: RunRecord, sample: str, thumbnails: Thumbnails | Path | str
         content = _read(Path(thumbnails), view.picture)
     suffix = next((suffix for magic, suffix in MAGIC.items() if content.startswith(magic)), None)
     if suffix is None:
-        raise refuse("thumbnails", "give JPEG, PNG, WebP or GIF pictures", f"another kind for {sample!r}", "Convert it.")
+        raise refuse(
+            "thumbnails", "give JPEG, PNG, WebP or GIF pictures", f"another kind for {sample!r}", "Convert it."
+        )
     return content, suffix
 
 
@@ -130,7 +147,9 @@ def _encode(array: np.ndarray) -> bytes:
     from PIL import Image
 
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
-        raise refuse("thumbnails", "give (height, width, 3) uint8 arrays", f"{array.shape} {array.dtype}", "Convert it.")
+        raise refuse(
+            "thumbnails", "give (height, width, 3) uint8 arrays", f"{array.shape} {array.dtype}", "Convert it."
+        )
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, "JPEG", quality=88)
     return buffer.getvalue()

@@ -10,7 +10,7 @@
     const range = known && o.low !== null && o.high !== null ? `${figure(o.confidence * 100)} % interval ${figure(o.low)} to ${figure(o.high)}` : "";
     const over = known && o.n !== null ? `over ${figure(o.n)} ${o.nUnit}` : "";
     const direction = o.better ? `${o.better} is better` : "";
-    const how = [range, over, direction, known ? o.note : ""].filter(Boolean).join(", ");
+    const how = [range, over, direction, known ? o.note : ""].filter(Boolean).join(" · ");
     const value = known ? el("td", { class: "number" }, el("span", { class: "value" }, figure(o.value)), el("span", { class: "unit" }, ` ${o.unit}`))
       : el("td", { class: "number unknown" }, o.note === "not computed" || !o.note ? "not computed" : "not known");
     return el("tr", { class: known ? "" : "off" }, el("th", { scope: "row" }, o.name), value, el("td", { class: "how" }, known ? how : o.note === "not computed" ? "" : o.note));

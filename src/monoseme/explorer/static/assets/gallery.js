@@ -37,7 +37,7 @@
     const names = [...new Set([state.sort, ...data.columns.filter((c) => c.values.some((v) => v !== null)).map((c) => c.name)])];
     const numbers = names.filter((name) => name !== "block").slice(0, 3).map((name) => {
       const column = data.columns.find((c) => c.name === name);
-      return el("div", {}, el("dt", {}, name), el("dd", {}, figure(column.values[i]), el("small", {}, column.values[i] === null || !column.unit ? "" : ` ${column.unit}`)));
+      return el("div", {}, el("dt", { title: [name, column.unit].filter(Boolean).join(", ") }, name), el("dd", {}, figure(column.values[i])));
     });
     const block = data.blocks[i];
     const node = el("li", { class: "card" },
