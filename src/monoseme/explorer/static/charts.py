@@ -16,8 +16,8 @@ from monoseme.records.run import Curve, Histogram
 
 __all__ = ["curve_chart", "histogram_chart", "log_ticks", "ticks"]
 
-WIDTH, HEIGHT = 440, 250
-LEFT, RIGHT, TOP, BOTTOM = 54, 16, 14, 42
+WIDTH, HEIGHT = 350, 226
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 42
 TOOLTIPS = 60
 
 

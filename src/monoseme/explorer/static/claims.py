@@ -68,20 +68,22 @@ def _claim(verdict: Verdict, reproduction: Reproduction) -> Markup:
         f"took {took:.4g} s" if took is not None else "",
         f"hash {claim.hash[:12]}",
     ]
-    return tag(
-        "article",
+    said = tag(
+        "div",
         tag("h3", claim.says),
-        tag("span", verdict.status, class_=f"status {verdict.status.replace(' ', '-')}"),
         tag("p", f"{claim.id} · {claim.where}. {stated}", class_="small"),
-        tag("p", verdict.detail, class_="measured") if verdict.detail and not failure else None,
-        tag("p", f"Stand-in: {claim.reason}", class_="measured") if claim.stand_in else None,
-        tag("p", failure, class_="measured warning") if failure else None,
-        tag("dl", outcome_tile(verdict.measured), class_="measured tiles") if verdict.measured else None,
+        tag("p", f"Stand-in: {claim.reason}.") if claim.stand_in else None,
+        tag("p", failure, class_="warning") if failure else None,
         tag("ul", [_rule(rule) for rule in verdict.rules]),
         tag("p", " · ".join(part for part in conditions if part), class_="small"),
-        class_="claim",
-        id=f"claim-{claim.id}",
     )
+    found = tag(
+        "div",
+        tag("span", verdict.status, class_=f"status {verdict.status.replace(' ', '-')}"),
+        tag("span", f" {verdict.detail}", class_="small") if verdict.detail and not failure else None,
+        tag("dl", outcome_tile(verdict.measured)) if verdict.measured else None,
+    )
+    return tag("article", said, found, class_="claim", id=f"claim-{claim.id}")
 
 
 def _rule(rule: RuleResult) -> Markup:

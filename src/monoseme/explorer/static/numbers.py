@@ -40,17 +40,18 @@ def _interval(outcome: Outcome) -> str:
     return f"{figure(outcome.low)} to {figure(outcome.high)}"
 
 
+def _unknown(outcome: Outcome) -> tuple[str, str]:
+    """Return the word for a missing number, and why it is missing."""
+    return ("not computed", "") if outcome.note in ("", "not computed") else ("not known", outcome.note)
+
+
 def outcome_tile(outcome: Outcome) -> Markup:
     """Draw one outcome large: the value first, then everything that says whether to believe it."""
     name = tag("dt", outcome.name)
     if not outcome.known:
-        why = outcome.note or "not computed"
+        word, why = _unknown(outcome)
         return tag(
-            "div",
-            name,
-            tag("dd", tag("span", "not known", class_="unknown")),
-            tag("dd", why, class_="how"),
-            class_="tile",
+            "div", name, tag("dd", tag("span", word, class_="unknown")), tag("dd", why, class_="how"), class_="tile off"
         )
     assert outcome.value is not None
     interval, lines = _interval(outcome), []
@@ -102,7 +103,8 @@ def _whisker(outcome: Outcome, domain: tuple[float, float]) -> Markup:
 def cell(outcome: Outcome, domain: tuple[float, float] | None = None) -> Markup:
     """Draw one outcome in a table: value, interval, and a whisker on the column's common axis."""
     if not outcome.known:
-        return tag("td", tag("span", "not known", class_="unknown"), tag("small", outcome.note or "not computed"))
+        word, why = _unknown(outcome)
+        return tag("td", tag("span", word, class_="unknown"), tag("small", why) if why else None)
     assert outcome.value is not None
     interval, unit = _interval(outcome), _unit(outcome)
     return tag(

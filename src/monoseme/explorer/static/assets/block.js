@@ -39,7 +39,7 @@
       by("shown").replaceChildren(...card.shown.map((item) => monoseme.sample(item, card, true)));
       if (!card.shown.length) by("shown").append(el("p", { class: "quiet" }, "It fires on no held-out sample."));
       const kind = card.size === 1 ? "Coordinate, by count" : card.size === 2 ? "Positions in the plane of the block" : "Positions, first three principal directions. Drag, or use the arrow keys";
-      by("cloud-caption").textContent = card.cloud.length ? `${kind}. ${card.cloud.length} held-out rows.` : "No positions: it fires on no held-out row.";
+      by("cloud-caption").textContent = card.cloud.length ? `${kind}. ${figure(card.cloud.length)} held-out rows, within ${figure(Math.max(...card.cloud.map((p) => Math.hypot(...p))))} raw activation units.` : "No positions: it fires on no held-out row.";
       by("cloud").setAttribute("aria-label", `${card.cloud.length} positions inside block ${block}, of size ${card.size}`);
       resting = false;
       monoseme.cloud(by("cloud"), card, turn);

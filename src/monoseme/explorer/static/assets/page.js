@@ -56,7 +56,7 @@ const monoseme = (() => {
     for (let i = 0; i < data.length; i += 6) cells.push([data[i] + 256 * data[i + 1], data[i + 2], data[i + 3], data[i + 4], data[i + 5]]);
     const about = `${label || id}: presence of block ${card.block} up to ${self.figure(most)} on ${cells.length} of ${height * width} tokens`;
     const caption = large ? self.el("figcaption", {}, self.el("b", {}, label || id), self.el("span", {}, `presence up to ${self.figure(most)}, ${cells.length} of ${height * width} tokens`)) : null;
-    if (height === 1) return self.el("figure", { class: "sample text", title: about }, text(tokens, width, cells), caption);
+    if (height === 1) return self.el("figure", { class: "sample text", title: about }, text(tokens, width, cells, large), caption);
     const layers = ["place", "presence"].map((view) => {
       const canvas = self.el("canvas", { width, height, class: `over ${view}`, "aria-hidden": "true" });
       const context = canvas.getContext("2d"), image = context.createImageData(width, height);
@@ -72,15 +72,21 @@ const monoseme = (() => {
     return self.el("figure", { class: "sample", title: about }, frame, caption);
   };
 
-  const text = (tokens, width, cells) => {
+  // a card on the gallery shows the words around the strongest token, the block's page shows all
+  const text = (tokens, width, cells, large) => {
     const node = self.el("p", {}), at = new Map(cells.map((cell) => [cell[0], cell]));
-    for (let i = 0; i < width; i++) {
+    const peak = cells.reduce((best, cell) => (cell[1] > best[1] ? cell : best), [0, 0])[0], start = large ? 0 : Math.max(0, peak - 4);
+    if (start) node.append("…");
+    for (let i = start; i < width; i++) {
       const mark = self.el("span", {}, tokens[i] ?? "▁"), cell = at.get(i);
       if (cell) {
         const [, presence, r, g, b] = cell;
         mark.className = "mark";
         mark.style.setProperty("--place", `rgb(${r} ${g} ${b} / ${presence / 255})`);
         mark.style.setProperty("--presence", `rgb(255 196 0 / ${(0.9 * presence) / 255})`);
+        // letters on a strong colour take the ink that can be read on it, whatever the page's scheme
+        if (presence > 115) mark.style.setProperty("--ink-place", 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#111" : "#fff");
+        if (presence > 115) mark.style.setProperty("--ink-presence", "#111");
       }
       node.append(mark);
     }
