@@ -24,7 +24,8 @@ class Markup(str):
     __slots__ = ()
 
 
-Child = str | int | Markup | None | Iterable["Child"]
+# a child, or children inside children to any depth (which type checkers at run time cannot follow)
+Child = str | int | None | Iterable[Any]
 
 
 def escape(value: object) -> Markup:

@@ -131,13 +131,15 @@ def reproduce(claims: Claims, recipe: Recipe, out: Path | str, only: Sequence[st
     return result
 
 
-def _checked(measured: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
-    for name, outcome in measured.items():
+def _checked(measured: object) -> Mapping[str, Outcome]:
+    """Return what a recipe returned, when it is what the contract says: recipes are other people's code."""
+    values = measured.items() if isinstance(measured, Mapping) else [("all of it", measured)]
+    for name, outcome in values:
         if not isinstance(outcome, Outcome):
             raise refuse(
                 "recipe", "return quantity -> Outcome", f"{name}: {type(outcome).__name__}", "Wrap the number."
             )
-    return measured
+    return dict(values)
 
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:

@@ -79,7 +79,8 @@
     data.first = known.includes("energy") ? "energy" : known[0] ?? "block";
     form.elements.sort.append(...[...known, "block"].map((name) => el("option", { value: name }, name)));
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("input", (event) => write({ [event.target.name]: event.target.value }));
+    // some ways of choosing from a list give only the second of these events; an unchanged value must not turn back the page
+    for (const kind of ["input", "change"]) form.addEventListener(kind, ({ target }) => state[target.name] !== target.value && write({ [target.name]: target.value }));
     form.addEventListener("reset", (event) => { event.preventDefault(); write({ ...DEFAULT, sort: data.first }); read(); });
     addEventListener("hashchange", () => { if (location.hash.includes("=")) { read(); draw(); } });
     monoseme.views();

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 
 from monoseme.core.cards import BlockCard, Shown
 from monoseme.core.outcome import Outcome, unknown
@@ -177,3 +180,18 @@ def record(blocks: int = 96, size: int = 3, grid: tuple[int, int] = (GRID, GRID)
             "One seed: differences below the intervals are noise.",
         ),
     )
+
+
+@pytest.fixture(scope="module")
+def make_record() -> Callable[..., RunRecord]:
+    return record
+
+
+@pytest.fixture(scope="module")
+def make_picture() -> Callable[..., np.ndarray]:
+    return picture
+
+
+@pytest.fixture(scope="module")
+def make_shown() -> Callable[..., Shown]:
+    return shown
