@@ -44,7 +44,7 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, scheme: str, heigh
 
 def main() -> None:
     """Write one PNG for each page, width and scheme."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Take pictures of pages at two widths, light and dark.")
     parser.add_argument("pages", type=Path, help="folder with index.html")
     parser.add_argument("out", type=Path, help="folder for the pictures")
     parser.add_argument("--block", type=int, default=3, help="block to open")

@@ -223,7 +223,7 @@ def test_pages_are_replaced_as_a_whole_and_a_failure_keeps_the_old(
     assert (out / "data" / "1.js").exists()
     write_pages(make_record(3), out)
     assert not (out / "data" / "1.js").exists()
-    with pytest.raises(UserError, match="thumbnails must hold thumbnails/"):
+    with pytest.raises(UserError, match="thumbnails must give files that exist"):
         write_pages(make_record(2), out, tmp_path)
     assert len(read_script(out / "data" / "index.js", "index")["blocks"]) == 3  # pyright: ignore
     assert sorted(p.name for p in tmp_path.iterdir()) == ["pages"]
@@ -246,6 +246,10 @@ def test_thumbnails_from_a_folder(tmp_path: Path, make_picture: Callable[..., np
 
     write_pages(record("thumbnails/a.png"), tmp_path / "pages", tmp_path)
     assert (tmp_path / "pages" / "pictures" / "0.png").read_bytes().startswith(b"\x89PNG")
+    write_pages(record(""), tmp_path / "pages", lambda sample: tmp_path / "thumbnails" / "a.png")
+    assert (tmp_path / "pages" / "pictures" / "0.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UserError, match=r"\(height, width, 3\) uint8"):
+        write_pages(record(""), tmp_path / "pages", lambda sample: np.zeros((2, 2), np.float32))
     with pytest.raises(UserError, match="thumbnails must give JPEG"):
         write_pages(record("thumbnails/b.png"), tmp_path / "pages", tmp_path)
     with pytest.raises(UserError, match="picture must be a picture inside"):

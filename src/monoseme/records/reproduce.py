@@ -134,12 +134,14 @@ def reproduce(claims: Claims, recipe: Recipe, out: Path | str, only: Sequence[st
 def _checked(measured: object) -> Mapping[str, Outcome]:
     """Return what a recipe returned, when it is what the contract says: recipes are other people's code."""
     values = measured.items() if isinstance(measured, Mapping) else [("all of it", measured)]
+    checked: dict[str, Outcome] = {}
     for name, outcome in values:
         if not isinstance(outcome, Outcome):
             raise refuse(
                 "recipe", "return quantity -> Outcome", f"{name}: {type(outcome).__name__}", "Wrap the number."
             )
-    return dict(values)
+        checked[str(name)] = outcome
+    return checked
 
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from monoseme.records.run import RunRecord, relative_path
 
 __all__ = ["Thumbnails", "write_claims", "write_pages"]
 
-Thumbnails = Callable[[str], np.ndarray | bytes | None]
+Thumbnails = Callable[[str], np.ndarray | bytes | Path | None]
 # what may be copied beside a page; anything else is not a picture that browsers draw
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif"}
 MAGIC = {b"\xff\xd8\xff": ".jpg", b"\x89PNG": ".png", b"RIFF": ".webp", b"GIF8": ".gif"}
@@ -40,7 +40,8 @@ def write_pages(record: RunRecord, out: Path | str, thumbnails: Thumbnails | Pat
         empty is refused.
     thumbnails
         The record's folder, where the paths in ``record.samples`` lie; or a function from sample id to a picture: an
-        (H, W, 3) uint8 array, or the bytes of a JPEG, PNG, WebP or GIF file; or None for a sample without one.
+        (H, W, 3) uint8 array, or the bytes or the path of a JPEG, PNG, WebP or GIF file; or None for a sample without
+        one. The picture must be what the model saw, whole: the tokens' grid is laid over all of it.
 
     Returns
     -------
@@ -119,7 +120,7 @@ def _picture(record: RunRecord, sample: str, thumbnails: Thumbnails | Path | str
         made = thumbnails(sample)
         if made is None:
             return None
-        content = _encode(made) if isinstance(made, np.ndarray) else made
+        content = _encode(made) if isinstance(made, np.ndarray) else _bytes(made) if isinstance(made, Path) else made
     else:
         view = record.samples.get(sample)
         if view is None or not view.picture:
@@ -138,8 +139,12 @@ def _read(root: Path, name: str) -> bytes:
     # a link inside the folder must not lead out of it either
     if not path.resolve().is_relative_to(root.resolve()) or path.suffix.lower() not in SUFFIXES:
         raise refuse("picture", "be a picture inside the record's folder", repr(name), "Copy it there.")
+    return _bytes(path)
+
+
+def _bytes(path: Path) -> bytes:
     if not path.is_file():
-        raise refuse("thumbnails", f"hold {name}", f"{root} (no such file)", "Give the folder of the record.")
+        raise refuse("thumbnails", "give files that exist", f"{path} (no such file)", "Give the folder of the record.")
     return path.read_bytes()
 
 

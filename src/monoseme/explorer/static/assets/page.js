@@ -75,7 +75,9 @@ const monoseme = (() => {
   // a card on the gallery shows the words around the strongest token, the block's page shows all
   const text = (tokens, width, cells, large) => {
     const node = self.el("p", {}), at = new Map(cells.map((cell) => [cell[0], cell]));
-    const peak = cells.reduce((best, cell) => (cell[1] > best[1] ? cell : best), [0, 0])[0], start = large ? 0 : Math.max(0, peak - 4);
+    const peak = cells.reduce((best, cell) => (cell[1] > best[1] ? cell : best), [0, 0])[0], length = (i) => (tokens[i] ?? "▁").length;
+    let start = large ? 0 : peak;
+    for (let room = 22; !large && start > 0 && (room -= length(start - 1)) > 0; ) start -= 1;
     if (start) node.append("…");
     for (let i = start; i < width; i++) {
       const mark = self.el("span", {}, tokens[i] ?? "▁"), cell = at.get(i);
@@ -85,8 +87,8 @@ const monoseme = (() => {
         mark.style.setProperty("--place", `rgb(${r} ${g} ${b} / ${presence / 255})`);
         mark.style.setProperty("--presence", `rgb(255 196 0 / ${(0.9 * presence) / 255})`);
         // letters on a strong colour take the ink that can be read on it, whatever the page's scheme
-        if (presence > 115) mark.style.setProperty("--ink-place", 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#111" : "#fff");
-        if (presence > 115) mark.style.setProperty("--ink-presence", "#111");
+        if (presence > 150) mark.style.setProperty("--ink-place", 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#111" : "#fff");
+        if (presence > 150) mark.style.setProperty("--ink-presence", "#111");
       }
       node.append(mark);
     }
