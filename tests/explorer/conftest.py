@@ -54,7 +54,9 @@ def card(block: int, size: int = 3, samples: int = 60, grid: tuple[int, int] = (
         Outcome(
             "density", density, "share", low, high, n=rows, n_unit="patches", note="held-out patches on which it fires"
         ),
-        Outcome("energy", density * float(stream.uniform(2, 9)), "1", better=None, note="share of all code energy"),
+        Outcome(
+            "energy_share", density * float(stream.uniform(2, 9)), "1", better=None, note="share of all code energy"
+        ),
         unknown("stable rank", "dimensions", "dead")
         if dead
         else Outcome("stable rank", float(stream.uniform(1, min(size, 3))), "dimensions"),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from monoseme.explorer.static.numbers import figure
+from monoseme.explorer.static.numbers import figure, spoken
 from monoseme.records.page import Markup, tag
 from monoseme.records.run import Curve, Histogram
 
@@ -101,12 +101,12 @@ def _frame(x: Axis, y: Axis, x_label: str, y_label: str) -> list[Markup]:
 
 def _figure(title: str, note: str, summary: str, parts: Sequence[Markup]) -> Markup:
     svg = tag("svg", tag("title", summary), parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=summary)
-    caption = tag("figcaption", tag("b", title), " ", tag("span", note))
+    caption = tag("figcaption", tag("b", spoken(title)), " ", tag("span", note))
     return tag("figure", caption, svg, class_="chart")
 
 
 def _label(name: str, unit: str) -> str:
-    return f"{name} ({unit})" if unit not in ("", "1") else name
+    return f"{spoken(name)} ({unit})" if unit not in ("", "1") else spoken(name)
 
 
 def _thin(points: list[tuple[float, float]], column: Callable[[float], float]) -> list[tuple[float, float]]:

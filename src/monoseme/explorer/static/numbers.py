@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from monoseme.core.outcome import Outcome
 from monoseme.records.page import Markup, tag
 
-__all__ = ["cell", "direction", "figure", "outcome_tile", "whisker_domain"]
+__all__ = ["cell", "direction", "figure", "outcome_tile", "spoken", "whisker_domain"]
 
 
 def figure(value: float) -> str:
@@ -23,6 +23,17 @@ def figure(value: float) -> str:
     else:
         text = f"{value:.4g}"
     return text.replace("-", "−")
+
+
+def spoken(name: str) -> str:
+    """Write the name of a quantity for reading.
+
+    Examples
+    --------
+    >>> spoken("energy_share")
+    'energy share'
+    """
+    return name.replace("_", " ")
 
 
 def direction(outcome: Outcome) -> str:
@@ -47,7 +58,7 @@ def _unknown(outcome: Outcome) -> tuple[str, str]:
 
 def outcome_tile(outcome: Outcome) -> Markup:
     """Draw one outcome large: the value first, then everything that says whether to believe it."""
-    name = tag("dt", outcome.name)
+    name = tag("dt", spoken(outcome.name))
     if not outcome.known:
         word, why = _unknown(outcome)
         return tag(

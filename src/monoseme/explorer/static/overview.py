@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monoseme.core.outcome import Outcome
 from monoseme.explorer.static.charts import curve_chart, histogram_chart
-from monoseme.explorer.static.numbers import cell, outcome_tile, whisker_domain
+from monoseme.explorer.static.numbers import cell, outcome_tile, spoken, whisker_domain
 from monoseme.records.page import Html, Markup, tag
 from monoseme.records.run import Comparison, OutcomeGroup, RunRecord
 
@@ -107,7 +107,7 @@ def _table(table: Comparison) -> Markup:
     heads = [
         tag(
             "th",
-            name,
+            spoken(name),
             tag("small", f"{way} is better") if way else None,
             scope="col",
             class_="number" if any(isinstance(c, Outcome) for c in column) else None,

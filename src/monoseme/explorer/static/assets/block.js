@@ -1,7 +1,7 @@
 "use strict";
 // The page of one block: block.html#123.
 (() => {
-  const { el, figure } = monoseme, by = (id) => document.getElementById(id);
+  const { el, figure, spoken } = monoseme, by = (id) => document.getElementById(id);
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   let card = null, turn = [0.6, 0.35], held = null, resting = false;
 
@@ -13,7 +13,7 @@
     const how = [range, over, direction, known ? o.note : ""].filter(Boolean).join(" · ");
     const value = known ? el("td", { class: "number" }, el("span", { class: "value" }, figure(o.value)), el("span", { class: "unit" }, ` ${o.unit}`))
       : el("td", { class: "number unknown" }, o.note === "not computed" || !o.note ? "not computed" : "not known");
-    return el("tr", { class: known ? "" : "off" }, el("th", { scope: "row" }, o.name), value, el("td", { class: "how" }, known ? how : o.note === "not computed" ? "" : o.note));
+    return el("tr", { class: known ? "" : "off" }, el("th", { scope: "row" }, spoken(o.name)), value, el("td", { class: "how" }, known ? how : o.note === "not computed" ? "" : o.note));
   });
 
   const show = () => {

@@ -2,7 +2,7 @@
 // The gallery: search, order, range, pages. Its state is the address after '#', so a view can be sent to somebody.
 (() => {
   const PAGE = 48, DEFAULT = { q: "", sort: "", order: "desc", min: "", max: "", page: "0" };
-  const { el, figure } = monoseme, by = (id) => document.getElementById(id);
+  const { el, figure, spoken } = monoseme, by = (id) => document.getElementById(id);
   let data, state, form;
 
   const read = () => {
@@ -37,7 +37,7 @@
     const names = [...new Set([state.sort, ...data.columns.filter((c) => c.values.some((v) => v !== null)).map((c) => c.name)])];
     const numbers = names.filter((name) => name !== "block").slice(0, 3).map((name) => {
       const column = data.columns.find((c) => c.name === name);
-      return el("div", {}, el("dt", { title: [name, column.unit].filter(Boolean).join(", ") }, name), el("dd", {}, figure(column.values[i])));
+      return el("div", {}, el("dt", { title: [name, column.unit].filter(Boolean).join(", ") }, spoken(name)), el("dd", {}, figure(column.values[i])));
     });
     const block = data.blocks[i];
     const node = el("li", { class: "card" },
@@ -76,8 +76,8 @@
     data = index;
     form = by("controls");
     const known = data.columns.filter((c) => c.values.some((v) => v !== null)).map((c) => c.name);
-    data.first = known.includes("energy") ? "energy" : known[0] ?? "block";
-    form.elements.sort.append(...[...known, "block"].map((name) => el("option", { value: name }, name)));
+    data.first = known.find((name) => name.startsWith("energy")) ?? known[0] ?? "block";
+    form.elements.sort.append(...[...known, "block"].map((name) => el("option", { value: name }, spoken(name))));
     form.addEventListener("submit", (event) => event.preventDefault());
     // some ways of choosing from a list give only the second of these events; an unchanged value must not turn back the page
     for (const kind of ["input", "change"]) form.addEventListener(kind, ({ target }) => state[target.name] !== target.value && write({ [target.name]: target.value }));

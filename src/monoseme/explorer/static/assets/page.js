@@ -42,6 +42,8 @@ const monoseme = (() => {
     return node;
   };
 
+  self.spoken = (name) => name.replaceAll("_", " ");
+
   self.figure = (value) => {
     if (value === null || value === undefined) return "not known";
     const size = Math.abs(value);
