@@ -114,7 +114,7 @@ def test_no_text_becomes_markup(tmp_path: Path):
         if path.suffix in (".html", ".js"):
             assert "<script>alert" not in path.read_text(encoding="utf-8")
     outline = Outline((tmp_path / "pages" / "index.html").read_text(encoding="utf-8"))
-    assert outline.tags.count("script") == 3
+    assert outline.tags.count("script") == 4
     assert [p.name for p in (tmp_path / "pages" / "pictures").iterdir()] == ["0.jpg"]
 
 

@@ -29,7 +29,7 @@ def overview_page(record: RunRecord) -> Html:
     )
     main = tag("main", [body for _, _, body in present])
     foot = tag("footer", "Drawn by monoseme from record.json. Works without a network.")
-    scripts = ("page.js", "gallery.js", "data/index.js") if record.cards else ()
+    scripts = ("page.js", "cloud.js", "gallery.js", "data/index.js") if record.cards else ()
     return Html(record.title, Markup(head + main + foot), scripts=scripts)
 
 
@@ -66,7 +66,9 @@ def block_page(record: RunRecord) -> Html:
     body = tag(
         "main", _noscript(), tag("p", id="message", role="status"), tag("section", cloud, numbers, class_="pair"), shown
     )
-    return Html(f"Block – {record.title}", Markup(head + body), scripts=("page.js", "block.js", "data/index.js"))
+    return Html(
+        f"Block – {record.title}", Markup(head + body), scripts=("page.js", "cloud.js", "block.js", "data/index.js")
+    )
 
 
 def _section(id_: str, title: str, body: list[Markup]) -> tuple[str, str, Markup] | None:

@@ -1,9 +1,13 @@
 "use strict";
-// What both pages share: loading shards, decoding cards, drawing clouds and overlays. No framework, no network.
+// What both pages share: loading shards, decoding cards, drawing overlays. No framework, no network.
 const monoseme = (() => {
-  const waiting = new Map(), self = { data: null, ready: [] };
+  const waiting = new Map(),
+    self = { data: null, ready: [] };
 
-  self.index = (data) => { self.data = data; self.ready.forEach((run) => run(data)); };
+  self.index = (data) => {
+    self.data = data;
+    self.ready.forEach((run) => run(data));
+  };
   self.whenReady = (run) => (self.data ? run(self.data) : self.ready.push(run));
   self.add = (number, part) => waiting.get(number).resolve(part);
 
@@ -12,7 +16,10 @@ const monoseme = (() => {
     const number = Math.floor(position / self.data.shard);
     if (!waiting.has(number)) {
       const entry = {};
-      entry.promise = new Promise((resolve, reject) => { entry.resolve = resolve; entry.reject = reject; });
+      entry.promise = new Promise((resolve, reject) => {
+        entry.resolve = resolve;
+        entry.reject = reject;
+      });
       waiting.set(number, entry);
       const script = document.createElement("script");
       script.src = `data/${number}.js`;
@@ -21,9 +28,24 @@ const monoseme = (() => {
     }
     return waiting.get(number).promise.then((part) => {
       const [block, size, outcomes, shown, cloud] = part.cards[position % self.data.shard];
-      return { block, size, shown, cloud: points(cloud), outcomes: outcomes.map((o) => ({
-        name: o[0], value: o[1], low: o[2], high: o[3], confidence: o[4], unit: o[5] === "1" ? "" : o[5],
-        better: o[6], n: o[7], nUnit: o[8], note: part.notes[o[9]] })) };
+      return {
+        block,
+        size,
+        shown,
+        cloud: points(cloud),
+        outcomes: outcomes.map((o) => ({
+          name: o[0],
+          value: o[1],
+          low: o[2],
+          high: o[3],
+          confidence: o[4],
+          unit: o[5] === "1" ? "" : o[5],
+          better: o[6],
+          n: o[7],
+          nUnit: o[8],
+          note: part.notes[o[9]],
+        })),
+      };
     });
   };
 
@@ -36,7 +58,9 @@ const monoseme = (() => {
   self.el = (name, attributes = {}, ...children) => {
     const node = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) {
-      if (key === "class") node.className = value; else if (key in node) node[key] = value; else node.setAttribute(key, value);
+      if (key === "class") node.className = value;
+      else if (key in node) node[key] = value;
+      else node.setAttribute(key, value);
     }
     node.append(...children.filter((child) => child !== null));
     return node;
@@ -47,27 +71,45 @@ const monoseme = (() => {
   self.figure = (value) => {
     if (value === null || value === undefined) return "not known";
     const size = Math.abs(value);
-    const text = size >= 1e4 && size < 1e12 ? Math.round(value).toLocaleString("en").replaceAll(",", "\u2009") : String(Number(value.toPrecision(4)));
+    const text =
+      size >= 1e4 && size < 1e12
+        ? Math.round(value).toLocaleString("en").replaceAll(",", "\u2009")
+        : String(Number(value.toPrecision(4)));
     return text.replaceAll("-", "−");
   };
 
   // one held-out sample: a picture with the block's tokens over it, or a text with its tokens coloured
   self.sample = ([number, height, width, most, packed], card, large) => {
     const [id, picture, label, tokens] = self.data.samples[number];
-    const data = bytes(packed), cells = [];
-    for (let i = 0; i < data.length; i += 6) cells.push([data[i] + 256 * data[i + 1], data[i + 2], data[i + 3], data[i + 4], data[i + 5]]);
+    const data = bytes(packed),
+      cells = [];
+    for (let i = 0; i < data.length; i += 6)
+      cells.push([data[i] + 256 * data[i + 1], data[i + 2], data[i + 3], data[i + 4], data[i + 5]]);
     const about = `${label || id}: presence of block ${card.block} up to ${self.figure(most)} on ${cells.length} of ${height * width} tokens`;
-    const caption = large ? self.el("figcaption", {}, self.el("b", {}, label || id), self.el("span", {}, `presence up to ${self.figure(most)}, ${cells.length} of ${height * width} tokens`)) : null;
-    if (height === 1) return self.el("figure", { class: "sample text", title: about }, text(tokens, width, cells, large), caption);
+    const caption = large
+      ? self.el(
+          "figcaption",
+          {},
+          self.el("b", {}, label || id),
+          self.el("span", {}, `presence up to ${self.figure(most)}, ${cells.length} of ${height * width} tokens`),
+        )
+      : null;
+    if (height === 1)
+      return self.el("figure", { class: "sample text", title: about }, text(tokens, width, cells, large), caption);
     const layers = ["place", "presence"].map((view) => {
       const canvas = self.el("canvas", { width, height, class: `over ${view}`, "aria-hidden": "true" });
-      const context = canvas.getContext("2d"), image = context.createImageData(width, height);
+      const context = canvas.getContext("2d"),
+        image = context.createImageData(width, height);
       for (const [token, presence, ...colour] of cells)
-        image.data.set([...(view === "place" ? colour : [255, 196, 0]), view === "place" ? presence : Math.round(0.9 * presence)], 4 * token);
+        image.data.set(
+          [...(view === "place" ? colour : [255, 196, 0]), view === "place" ? presence : Math.round(0.9 * presence)],
+          4 * token,
+        );
       context.putImageData(image, 0, 0);
       return canvas;
     });
-    const under = picture ? self.el("img", { src: picture, alt: about, loading: "lazy", decoding: "async" })
+    const under = picture
+      ? self.el("img", { src: picture, alt: about, loading: "lazy", decoding: "async" })
       : self.el("span", { class: "blank", role: "img", "aria-label": about });
     const frame = self.el("span", { class: "frame" }, under, ...layers);
     frame.style.aspectRatio = `${width} / ${height}`;
@@ -76,20 +118,24 @@ const monoseme = (() => {
 
   // a card on the gallery shows the words around the strongest token, the block's page shows all
   const text = (tokens, width, cells, large) => {
-    const node = self.el("p", {}), at = new Map(cells.map((cell) => [cell[0], cell]));
-    const peak = cells.reduce((best, cell) => (cell[1] > best[1] ? cell : best), [0, 0])[0], length = (i) => (tokens[i] ?? "▁").length;
+    const node = self.el("p", {}),
+      at = new Map(cells.map((cell) => [cell[0], cell]));
+    const peak = cells.reduce((best, cell) => (cell[1] > best[1] ? cell : best), [0, 0])[0],
+      length = (i) => (tokens[i] ?? "▁").length;
     let start = large ? 0 : peak;
-    for (let room = 22; !large && start > 0 && (room -= length(start - 1)) > 0; ) start -= 1;
+    for (let room = 22; !large && start > 0 && (room -= length(start - 1)) > 0;) start -= 1;
     if (start) node.append("…");
     for (let i = start; i < width; i++) {
-      const mark = self.el("span", {}, tokens[i] ?? "▁"), cell = at.get(i);
+      const mark = self.el("span", {}, tokens[i] ?? "▁"),
+        cell = at.get(i);
       if (cell) {
         const [, presence, r, g, b] = cell;
         mark.className = "mark";
         mark.style.setProperty("--place", `rgb(${r} ${g} ${b} / ${presence / 255})`);
         mark.style.setProperty("--presence", `rgb(255 196 0 / ${(0.9 * presence) / 255})`);
         // letters on a strong colour take the ink that can be read on it, whatever the page's scheme
-        if (presence > 150) mark.style.setProperty("--ink-place", 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#111" : "#fff");
+        if (presence > 150)
+          mark.style.setProperty("--ink-place", 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#111" : "#fff");
         if (presence > 150) mark.style.setProperty("--ink-presence", "#111");
       }
       node.append(mark);
@@ -97,56 +143,31 @@ const monoseme = (() => {
     return node;
   };
 
-  // positions inside the block: a strip and histogram for b = 1, a plane for b = 2, a turning cloud for b >= 3
-  self.cloud = (canvas, card, turn = [0.6, 0.35]) => {
-    const side = canvas.clientWidth || 96, ratio = window.devicePixelRatio || 1, tall = canvas.clientHeight || side;
-    if (canvas.width !== Math.round(side * ratio)) { canvas.width = Math.round(side * ratio); canvas.height = Math.round(tall * ratio); }
-    const c = canvas.getContext("2d"), ink = getComputedStyle(canvas).color;
-    c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    c.clearRect(0, 0, side, tall);
-    const most = Math.max(1e-30, ...card.cloud.map((p) => Math.hypot(...p)));
-    const reach = 0.44 * Math.min(side, tall), dot = Math.max(1, side / 150);
-    const colour = (p) => { const n = Math.hypot(...p) || 1; return `rgb(${p.map((v) => Math.round(255 * (0.5 + (0.5 * v) / n))).join(" ")})`; };
-    c.lineWidth = 1;
-    if (card.size === 1) return strip(c, card, side, tall, most, ink);
-    c.strokeStyle = ink; c.globalAlpha = 0.25;
-    const [sy, cy, sx, cx] = card.size === 2 ? [0, 1, 0, 1] : [Math.sin(turn[0]), Math.cos(turn[0]), Math.sin(turn[1]), Math.cos(turn[1])];
-    const see = ([x, y, z]) => { const u = cy * x + sy * z, w = cy * z - sy * x; return [u, cx * y - sx * w, sx * y + cx * w]; };
-    for (const axis of card.size === 2 ? [[1, 0, 0], [0, 1, 0]] : [[1, 0, 0], [0, 1, 0], [0, 0, 1]]) {
-      const [x, y] = see(axis);
-      c.beginPath(); c.moveTo(side / 2 - reach * x, tall / 2 + reach * y); c.lineTo(side / 2 + reach * x, tall / 2 - reach * y); c.stroke();
+  const kept = () => {
+    try {
+      return localStorage.getItem("monoseme-view");
+    } catch {
+      return null;
     }
-    const seen = card.cloud.map((p) => [see(p.map((v) => v / most)), colour(p)]).sort((a, b) => a[0][2] - b[0][2]);
-    for (const [[x, y, z], fill] of seen) {
-      c.globalAlpha = 0.55 + 0.35 * Math.max(-1, Math.min(1, z));
-      c.fillStyle = fill;
-      c.beginPath(); c.arc(side / 2 + reach * x, tall / 2 - reach * y, dot * (1.5 + 0.5 * z), 0, 7); c.fill();
-    }
-    c.globalAlpha = 1;
   };
-
-  const strip = (c, card, side, tall, most, ink) => {
-    const bins = new Array(25).fill(0), base = 0.8 * tall;
-    for (const [x] of card.cloud) bins[Math.min(24, Math.floor(((x / most + 1) / 2) * 25))] += 1;
-    const top = Math.max(1, ...bins), step = (0.9 * side) / 25;
-    bins.forEach((count, i) => {
-      c.fillStyle = i > 12 ? "rgb(255 128 128)" : i < 12 ? "rgb(0 128 128)" : "rgb(128 128 128)";
-      c.fillRect(0.05 * side + i * step, base - (0.7 * tall * count) / top, Math.max(1, step - 1), (0.7 * tall * count) / top);
-    });
-    c.strokeStyle = ink; c.globalAlpha = 0.4;
-    c.beginPath(); c.moveTo(0.05 * side, base + 0.5); c.lineTo(0.95 * side, base + 0.5);
-    c.moveTo(side / 2, base + 5); c.lineTo(side / 2, base - 0.7 * tall); c.stroke();
-    c.globalAlpha = 1;
-  };
-
-  const kept = () => { try { return localStorage.getItem("monoseme-view"); } catch { return null; } };
   self.views = () => {
     const radios = document.querySelectorAll("input[name=view]");
-    const show = (view) => { document.body.dataset.view = view; radios.forEach((radio) => { radio.checked = radio.value === view; }); };
-    radios.forEach((radio) => radio.addEventListener("change", () => {
-      show(radio.value);
-      try { localStorage.setItem("monoseme-view", radio.value); } catch { /* private windows may refuse */ }
-    }));
+    const show = (view) => {
+      document.body.dataset.view = view;
+      radios.forEach((radio) => {
+        radio.checked = radio.value === view;
+      });
+    };
+    radios.forEach((radio) =>
+      radio.addEventListener("change", () => {
+        show(radio.value);
+        try {
+          localStorage.setItem("monoseme-view", radio.value);
+        } catch {
+          /* private windows may refuse */
+        }
+      }),
+    );
     show([...radios].some((radio) => radio.value === kept()) ? kept() : "place");
   };
   return self;
