@@ -1,0 +1,129 @@
+"""An outcome as a person reads it: value, unit, interval, direction, and how it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from monoseme.core.outcome import Outcome
+from monoseme.records.page import Markup, tag
+
+__all__ = ["cell", "direction", "figure", "outcome_tile", "spoken", "whisker_domain"]
+
+
+def figure(value: float) -> str:
+    """Write a number to four significant digits, with a real minus sign and thin spaces between thousands.
+
+    Examples
+    --------
+    >>> figure(0.123456), figure(-1234567.0), figure(2e-7)
+    ('0.1235', '−1\u2009234\u2009567', '2e−07')
+    """
+    if abs(value) >= 1e4 and abs(value) < 1e12:
+        text = f"{value:,.0f}".replace(",", "\u2009")
+    else:
+        text = f"{value:.4g}"
+    return text.replace("-", "−")
+
+
+def spoken(name: str) -> str:
+    """Write the name of a quantity for reading.
+
+    Examples
+    --------
+    >>> spoken("energy_share")
+    'energy share'
+    """
+    return name.replace("_", " ")
+
+
+def direction(outcome: Outcome) -> str:
+    """Say which way is better, or nothing."""
+    return f"{outcome.better} is better" if outcome.better else ""
+
+
+def _unit(outcome: Outcome) -> str:
+    return "" if outcome.unit in ("", "1") else outcome.unit
+
+
+def _interval(outcome: Outcome) -> str:
+    if outcome.low is None or outcome.high is None or outcome.low != outcome.low or outcome.high != outcome.high:
+        return ""
+    return f"{figure(outcome.low)} to {figure(outcome.high)}"
+
+
+def _unknown(outcome: Outcome) -> tuple[str, str]:
+    """Return the word for a missing number, and why it is missing."""
+    return ("not computed", "") if outcome.note in ("", "not computed") else ("not known", outcome.note)
+
+
+def outcome_tile(outcome: Outcome) -> Markup:
+    """Draw one outcome large: the value first, then everything that says whether to believe it."""
+    name = tag("dt", spoken(outcome.name))
+    if not outcome.known:
+        word, why = _unknown(outcome)
+        return tag(
+            "div", name, tag("dd", tag("span", word, class_="unknown")), tag("dd", why, class_="how"), class_="tile off"
+        )
+    assert outcome.value is not None
+    interval, lines = _interval(outcome), []
+    if interval:
+        lines.append(f"{outcome.confidence * 100:.3g} % interval {interval}")
+    if outcome.n is not None:
+        lines.append(f"over {figure(outcome.n)} {outcome.n_unit}".strip())
+    head = tag(
+        "dd", tag("span", figure(outcome.value), class_="value"), " ", tag("span", _unit(outcome), class_="unit")
+    )
+    return tag(
+        "div",
+        name,
+        head,
+        tag("dd", ", ".join(lines), class_="sure") if lines else None,
+        tag("dd", direction(outcome), class_=f"better {outcome.better}") if outcome.better else None,
+        tag("dd", outcome.note, class_="how") if outcome.note else None,
+        class_="tile",
+    )
+
+
+def whisker_domain(outcomes: Iterable[Outcome]) -> tuple[float, float] | None:
+    """Range that holds all values and intervals of outcomes with one unit; None when there is nothing to compare."""
+    known = [o for o in outcomes if o.known]
+    if len(known) < 2 or len({o.unit for o in known}) > 1:
+        return None
+    ends = [e for o in known for e in (o.value, o.low, o.high) if e is not None and e == e]
+    low, high = min(ends), max(ends)
+    return (low, high) if high > low else None
+
+
+def _whisker(outcome: Outcome, domain: tuple[float, float]) -> Markup:
+    low, high = domain
+
+    def x(value: float) -> str:
+        return f"{4 + 112 * (value - low) / (high - low):.1f}"
+
+    assert outcome.value is not None
+    parts = [tag("line", x1=4, x2=116, y1=7, y2=7, class_="rail")]
+    if _interval(outcome):
+        assert outcome.low is not None
+        assert outcome.high is not None
+        parts.append(tag("line", x1=x(outcome.low), x2=x(outcome.high), y1=7, y2=7, class_="range"))
+    parts.append(tag("circle", cx=x(outcome.value), cy=7, r=3.5, class_="dot"))
+    # the numbers stand beside it: decoration for a reader of the page's text
+    return tag("svg", parts, viewBox="0 0 120 14", width=120, height=14, class_="whisker", aria_hidden="true")
+
+
+def cell(outcome: Outcome, domain: tuple[float, float] | None = None) -> Markup:
+    """Draw one outcome in a table: value, interval, and a whisker on the column's common axis."""
+    if not outcome.known:
+        word, why = _unknown(outcome)
+        return tag("td", tag("span", word, class_="unknown"), tag("small", why) if why else None)
+    assert outcome.value is not None
+    interval, unit = _interval(outcome), _unit(outcome)
+    return tag(
+        "td",
+        tag("span", figure(outcome.value), class_="value"),
+        [" ", tag("span", unit, class_="unit")] if unit else None,
+        tag("small", interval) if interval else None,
+        _whisker(outcome, domain) if domain else None,
+        title=outcome.note or None,
+        class_="number",
+    )

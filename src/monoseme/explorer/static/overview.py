@@ -1,0 +1,237 @@
+"""The first page of a run: numbers first, then comparisons, curves, and the gallery of parts."""
+
+from __future__ import annotations
+
+from monoseme.core.outcome import Outcome
+from monoseme.explorer.static.charts import curve_chart, histogram_chart
+from monoseme.explorer.static.numbers import cell, outcome_tile, spoken, whisker_domain
+from monoseme.records.page import Html, Markup, tag
+from monoseme.records.run import Comparison, OutcomeGroup, RunRecord
+
+__all__ = ["block_page", "controls", "overview_page"]
+
+VIEWS = (("place", "Position as colour"), ("presence", "Presence"), ("plain", "Pictures only"))
+
+
+def overview_page(record: RunRecord) -> Html:
+    """Draw the first page. Needs ``data/index.js`` beside it for the gallery."""
+    sections = [
+        _section("numbers", "Numbers", [_group(group) for group in record.outcomes]),
+        _section("comparisons", "Comparisons", [_table(table) for table in record.comparisons]),
+        _section("curves", "Curves", _charts(record)),
+        _section("parts", "Parts", _gallery(record)),
+        _section("facts", "How it was made", _facts(record)),
+    ]
+    present = [section for section in sections if section]
+    nav = tag("nav", [tag("a", title, href=f"#{id_}") for id_, title, _ in present], aria_label="Sections")
+    head = tag(
+        "header", tag("p", record.kind, class_="kind"), tag("h1", record.title), _lead(record), nav, class_="top"
+    )
+    main = tag("main", [body for _, _, body in present])
+    foot = tag("footer", "Drawn by monoseme from record.json. Works without a network.")
+    scripts = ("page.js", "cloud.js", "gallery.js", "data/index.js") if record.cards else ()
+    return Html(record.title, Markup(head + main + foot), scripts=scripts)
+
+
+def block_page(record: RunRecord) -> Html:
+    """Draw the page of one block; which one stands in the address after ``#``."""
+    head = tag(
+        "header",
+        tag("p", tag("a", "← All parts", href="index.html#parts", id="back"), class_="kind"),
+        tag("h1", "Block"),
+        tag("p", record.title, class_="lead"),
+        tag(
+            "nav",
+            tag("a", "← Previous", id="previous", rel="prev", class_="step"),
+            tag("a", "Next →", id="next", rel="next", class_="step"),
+            aria_label="Neighbouring blocks",
+        ),
+        class_="top",
+    )
+    cloud = tag(
+        "figure",
+        tag("figcaption", id="cloud-caption"),
+        tag("canvas", id="cloud", tabindex=0, role="img"),
+        class_="cloud",
+    )
+    numbers = tag("div", tag("h2", "Numbers"), tag("table", tag("tbody", id="numbers"), class_="plain"))
+    shown = tag(
+        "section",
+        tag("h2", "Where it fires most"),
+        tag("p", _legend(), class_="lead"),
+        _views(),
+        tag("div", id="shown", class_="shown"),
+        id="held-out",
+    )
+    body = tag(
+        "main", _noscript(), tag("p", id="message", role="status"), tag("section", cloud, numbers, class_="pair"), shown
+    )
+    return Html(
+        f"Block – {record.title}", Markup(head + body), scripts=("page.js", "cloud.js", "block.js", "data/index.js")
+    )
+
+
+def _section(id_: str, title: str, body: list[Markup]) -> tuple[str, str, Markup] | None:
+    return (id_, title, tag("section", tag("h2", title), body, id=id_)) if body else None
+
+
+def _lead(record: RunRecord) -> Markup | None:
+    facts = list(record.facts.items())[:4]
+    return (
+        tag(
+            "p",
+            [
+                [tag("span", text, title=name), " · " if i + 1 < len(facts) else ""]
+                for i, (name, text) in enumerate(facts)
+            ],
+            class_="lead",
+        )
+        if facts
+        else None
+    )
+
+
+def _group(group: OutcomeGroup) -> Markup:
+    note = tag("p", group.note, class_="lead") if group.note else None
+    return tag(
+        "div",
+        tag("h3", group.heading),
+        note,
+        tag("dl", [outcome_tile(o) for o in group.outcomes], class_="tiles"),
+        class_="group",
+    )
+
+
+def _table(table: Comparison) -> Markup:
+    columns = list(zip(*table.rows, strict=True)) if table.rows else [() for _ in table.columns]
+    domains = [whisker_domain(c for c in column if isinstance(c, Outcome)) for column in columns]
+    better = [next((c.better for c in column if isinstance(c, Outcome) and c.better), None) for column in columns]
+    heads = [
+        tag(
+            "th",
+            spoken(name),
+            tag("small", f"{way} is better") if way else None,
+            scope="col",
+            class_="number" if any(isinstance(c, Outcome) for c in column) else None,
+        )
+        for name, way, column in zip(table.columns, better, columns, strict=True)
+    ]
+    rows = [
+        tag(
+            "tr",
+            [
+                cell(c, d)
+                if isinstance(c, Outcome)
+                else tag("th" if j == 0 else "td", c, scope="row" if j == 0 else None)
+                for j, (c, d) in enumerate(zip(row, domains, strict=True))
+            ],
+        )
+        for row in table.rows
+    ]
+    note = tag("p", table.note, class_="lead") if table.note else None
+    body = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="plain")
+    return tag(
+        "div",
+        tag("h3", table.title),
+        note,
+        tag("div", body, class_="scroll", tabindex=0, role="region", aria_label=table.title),
+        class_="group",
+    )
+
+
+def _charts(record: RunRecord) -> list[Markup]:
+    charts = [curve_chart(c) for c in record.curves] + [histogram_chart(h) for h in record.histograms]
+    return [tag("div", charts, class_="charts")] if charts else []
+
+
+def _facts(record: RunRecord) -> list[Markup]:
+    parts = []
+    if record.facts:
+        parts.append(
+            tag("dl", [[tag("dt", name), tag("dd", text)] for name, text in record.facts.items()], class_="facts")
+        )
+    if record.notes:
+        parts += [tag("h3", "Caveats"), tag("ul", [tag("li", note) for note in record.notes])]
+    return parts
+
+
+def _noscript() -> Markup:
+    return tag(
+        "noscript",
+        tag("p", "The cards are drawn by a script beside this page; it is switched off here.", class_="lead"),
+    )
+
+
+def _legend() -> str:
+    return (
+        "Colour is the position inside the block (its first three principal directions as red, green and blue); "
+        "opacity is the presence, as a share of the block's largest here. All samples are held out."
+    )
+
+
+def _views() -> Markup:
+    radios = [
+        tag("label", tag("input", type="radio", name="view", value=value, checked=i == 0), tag("span", text))
+        for i, (value, text) in enumerate(VIEWS)
+    ]
+    return tag("fieldset", tag("legend", "Show", class_="hidden"), radios, class_="views")
+
+
+def controls() -> Markup:
+    """Search, order and range of the gallery. The script lists the quantities and keeps the state in the address."""
+    return tag(
+        "form",
+        tag(
+            "label",
+            "Block",
+            tag("input", name="q", type="search", placeholder="7, 20-40", autocomplete="off", inputmode="numeric"),
+        ),
+        tag("label", "Order by", tag("select", name="sort")),
+        tag(
+            "label",
+            "Direction",
+            tag(
+                "select",
+                tag("option", "largest first", value="desc"),
+                tag("option", "smallest first", value="asc"),
+                name="order",
+            ),
+        ),
+        tag(
+            "label",
+            "From",
+            tag("input", name="min", type="text", inputmode="decimal", placeholder="lowest", autocomplete="off"),
+        ),
+        tag(
+            "label",
+            "To",
+            tag("input", name="max", type="text", inputmode="decimal", placeholder="highest", autocomplete="off"),
+        ),
+        tag("button", "Clear", type="reset"),
+        id="controls",
+        class_="controls",
+        role="search",
+        aria_label="Find parts",
+    )
+
+
+def _gallery(record: RunRecord) -> list[Markup]:
+    if not record.cards:
+        return [tag("p", "This record has no cards.", class_="lead")]
+    pager = tag(
+        "nav",
+        tag("button", "← Previous", type="button", id="earlier"),
+        tag("span", id="where"),
+        tag("button", "Next →", type="button", id="later"),
+        class_="pager",
+        aria_label="Pages of parts",
+    )
+    return [
+        tag("p", _legend(), class_="lead"),
+        _noscript(),
+        controls(),
+        _views(),
+        tag("p", id="count", role="status"),
+        tag("ol", id="cards", class_="cards"),
+        pager,
+    ]
