@@ -4,10 +4,9 @@ import os
 from pathlib import Path
 
 # One thread a test process: `make test` runs one process a core, and thread pools that wait for one another are slow.
-for variable in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ.setdefault(variable, "1" if variable == "OMP_NUM_THREADS" else "2")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from jaxtyping import install_import_hook  # noqa: E402
+from jaxtyping import install_import_hook
 
 SOURCE = Path(__file__).parent / "src"
 LEAVE_ALONE = {"monoseme.core.kernels.loops"}  # numba compiles these functions; it cannot compile a wrapper

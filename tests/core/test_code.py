@@ -45,5 +45,5 @@ def test_entries_of_a_block():
     code = Code.from_dense(dense)
     entries = code.entries_of(3)
     assert_close(code.rows[entries], (dense[:, 3] != 0).any(-1).nonzero().squeeze(1))
-    with pytest.raises(UserError, match="block must lie in 0..4"):
+    with pytest.raises(UserError, match=r"block must lie in 0\.\.4"):
         code.entries_of(5)

@@ -59,7 +59,9 @@ def test_selection_with_many_chunks(dtype):
 
 @pytest.mark.parametrize("sign", ["nonneg", "free"])
 @pytest.mark.parametrize("b", range(1, 9))
-@pytest.mark.parametrize(("k", "kind"), [(1, "random"), (3, "ties"), (6, "mostly negative"), (20, "random"), (4, "equal")])
+@pytest.mark.parametrize(
+    ("k", "kind"), [(1, "random"), (3, "ties"), (6, "mostly negative"), (20, "random"), (4, "equal")]
+)
 def test_gradients_equal_dense_autograd(sign, b, k, kind):
     n, n_blocks, d = 5, 20, 6
     stream = generator(b, "gradients")
@@ -135,3 +137,10 @@ def test_norms_of_both_cones():
     pre = torch.tensor([[[3.0, -4.0]], [[-3.0, -4.0]]])
     assert_close(block_norms(pre, "free"), torch.tensor([[5.0], [5.0]]))
     assert_close(block_norms(pre, "nonneg"), torch.tensor([[3.0], [0.0]]))
+
+
+def test_counting_sort_equals_the_stable_sort():
+    mask = torch.rand(50, 31, generator=generator(9)) < 0.2
+    by_counting, by_sorting = Support.from_mask(mask), Support.from_mask(mask)
+    for mine, reference in zip(fast._by_block(by_counting), by_sorting.by_block, strict=True):
+        assert_close(mine, reference, rtol=0, atol=0)

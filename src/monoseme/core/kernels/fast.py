@@ -6,8 +6,11 @@ the dense product. What remains dense is the encoder product that finds the supp
 
 from __future__ import annotations
 
-import threading
-from types import ModuleType
+import functools
+import itertools
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -21,7 +24,7 @@ from monoseme.core.support import Support
 
 __all__ = ["available", "decode", "gather", "select_topk", "values_at"]
 
-_LOCK = threading.Lock()  # numba's fallback threading layer must not be entered by two threads at once
+SMALL = 200_000  # multiplications below which a second thread costs more than it brings
 
 
 def available(tensor: Tensor) -> bool:
@@ -29,23 +32,29 @@ def available(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
 
 
-def _run(name: str, *arguments: Any) -> None:
+@functools.lru_cache(maxsize=1)
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Worker threads, made on first use; a forked process makes its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="monoseme-kernels")
+
+
+def _run(name: str, items: int, work: int, *arguments: Any, edges: Sequence[int] | None = None) -> None:
+    """Run a loop over `items` rows or blocks, shared among as many threads as torch uses.
+
+    `work` is about how many multiplications it takes; `edges`, where to cut, if equal parts are not equal work.
+    """
     from monoseme.core.kernels import loops  # compiled on first use, then cached on disk
 
+    loop = getattr(loops, name)
     plain = [a.detach().contiguous().numpy() if isinstance(a, Tensor) else a for a in arguments]
-    with _LOCK:
-        _match_threads(loops)
-        getattr(loops, name)(*plain)
-
-
-def _match_threads(loops: ModuleType) -> None:
-    """Use as many threads as torch does, so that one setting governs both."""
-    import numba
-
-    most = numba.config.NUMBA_NUM_THREADS  # pyright: ignore[reportAttributeAccessIssue, reportPrivateImportUsage]
-    wanted = min(torch.get_num_threads(), most)
-    if numba.get_num_threads() != wanted:
-        numba.set_num_threads(wanted)
+    threads = torch.get_num_threads()
+    if threads == 1 or work < SMALL:
+        loop(0, items, *plain)
+        return
+    cuts = edges or [items * i // threads for i in range(threads + 1)]
+    parts = [_pool(os.getpid(), threads).submit(loop, *cut, *plain) for cut in itertools.pairwise(cuts)]
+    for part in parts:
+        part.result()
 
 
 def select_topk(pre: Float[Tensor, "n Gb"], block_size: int, k: int, sign: Sign) -> Support:
@@ -56,7 +65,7 @@ def select_topk(pre: Float[Tensor, "n Gb"], block_size: int, k: int, sign: Sign)
         return slow.select_topk(pre.reshape(n, n_blocks, block_size), k, sign)
     padded = torch.empty(n, k, dtype=torch.int32)
     counts = torch.empty(n, dtype=torch.int64)
-    _run("select", pre, block_size, sign == "nonneg", k, padded, counts)
+    _run("select", n, pre.numel(), pre, block_size, sign == "nonneg", k, padded, counts)
     indptr = torch.zeros(n + 1, dtype=torch.int64)
     torch.cumsum(counts, 0, out=indptr[1:])
     if int(indptr[-1]) == n * k:
@@ -69,7 +78,7 @@ def gather(pre: Float[Tensor, "n Gb"], support: Support, block_size: int) -> Flo
     if not available(pre):
         return pre.reshape(len(pre), -1, block_size)[support.rows, support.indices.long()]
     values = pre.new_empty(len(support.indices), block_size)
-    _run("gather", pre, support.indptr, support.indices, values)
+    _run("gather", len(pre), values.numel(), pre, support.indptr, support.indices, values)
     return values
 
 
@@ -98,21 +107,39 @@ def values_at(
 
 def _decode(values: Tensor, support: Support, atoms: Tensor) -> Tensor:
     out = atoms.new_empty(support.n_rows, atoms.shape[-1])
-    _run("decode", values, support.indptr, support.indices, atoms, out)
+    _run("decode", support.n_rows, values.numel() * out.shape[1], values, support.indptr, support.indices, atoms, out)
     return out
 
 
 def _dots(rows: Tensor, support: Support, atoms: Tensor) -> Tensor:
     out = atoms.new_empty(len(support.indices), atoms.shape[1])
-    _run("values_grad", rows, support.indptr, support.indices, atoms, out)
+    _run("values_grad", support.n_rows, out.numel() * rows.shape[1], rows, support.indptr, support.indices, atoms, out)
     return out
 
 
 def _outer(values: Tensor, support: Support, rows: Tensor) -> Tensor:
-    pointer, order = support.by_block
+    pointer, order = _by_block(support)
     out = rows.new_empty(support.n_blocks, values.shape[1], rows.shape[1])
-    _run("outer", values, support.rows, pointer, order, rows, out)
+    # cut where the entries halve, not where the blocks do: some blocks fire far more often
+    threads = torch.get_num_threads()
+    even = torch.arange(1, threads) * len(order) // threads
+    edges = [0, *torch.searchsorted(pointer, even).tolist(), support.n_blocks]
+    work = values.numel() * rows.shape[1]
+    _run("outer", support.n_blocks, work, values, support.rows, pointer, order, rows, out, edges=edges)
     return out
+
+
+def _by_block(support: Support) -> tuple[Tensor, Tensor]:
+    """`Support.by_block` by counting, five times faster than by sorting; kept where the property keeps it."""
+    if "by_block" not in support.__dict__:
+        from monoseme.core.kernels import loops
+
+        pointer = torch.zeros(support.n_blocks + 1, dtype=torch.int64)
+        torch.cumsum(support.counts(), 0, out=pointer[1:])
+        order = torch.empty(len(support.indices), dtype=torch.int64)
+        loops.sort_by_block(support.indices.numpy(), pointer.numpy(), order.numpy())
+        support.__dict__["by_block"] = pointer, order
+    return support.by_block
 
 
 class _Decode(torch.autograd.Function):
