@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from safetensors.torch import save
 from torch import Tensor
 
@@ -193,7 +193,7 @@ def predict_size(model: HookedModel, data: Any, recipe: Recipe) -> int:
     return make_plan(model, as_source(data), recipe).predict_bytes()
 
 
-def model_input(model: HookedModel, item: Sample | Tensor) -> Tensor:
+def model_input(model: HookedModel, item: Any) -> Tensor:
     """One sample as the model takes it, without a batch axis."""
     if isinstance(item, Sample):
         if model.preprocess is None:
@@ -209,7 +209,7 @@ def model_input(model: HookedModel, item: Sample | Tensor) -> Tensor:
     raise refuse("data", "hold samples or tensors", type(item).__name__, "Wrap pictures in monoseme.store.Sample.")
 
 
-def _first_input(model: HookedModel, source: Source, i: int) -> tuple[Float[Tensor, "1 ..."], str]:
+def _first_input(model: HookedModel, source: Source, i: int) -> tuple[Shaped[Tensor, "1 ..."], str]:
     x = model_input(model, source[i])
     plain = x.detach().cpu().contiguous()
     return plain.unsqueeze(0), hashlib.sha256(plain.reshape(-1).view(torch.uint8).numpy().data).hexdigest()

@@ -91,7 +91,7 @@ class _Plain:
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitem__(self, i: int) -> Sample | Tensor:
+    def __getitem__(self, i: int) -> Any:
         return self.data[i]
 
 
@@ -137,9 +137,10 @@ def assign_splits(groups: Sequence[str], split: Sequence[float] = (0.8, 0.1, 0.1
         )  # fmt: skip
     order = sorted(set(groups), key=lambda group: derive(seed, "split", group))
     n_held = {"test": shares[2], "validation": shares[1]}
-    left, assigned = len(order) - 1, {}  # train keeps at least one
+    total, assigned = len(order), {}
+    left = total - 1  # train keeps at least one
     for name, share in n_held.items():
-        count = min(left, max(round(share * len(order)), 1 if share > 0 else 0))
+        count = min(left, max(round(share * total), 1 if share > 0 else 0))
         for group in order[:count]:
             assigned[group] = name
         order, left = order[count:], left - count
