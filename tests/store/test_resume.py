@@ -91,13 +91,11 @@ def kill(child: subprocess.Popen[str]) -> None:
 
 
 def test_two_runs_at_once(tmp_path: Path) -> None:
-    first = start(tmp_path / "s", pause=0.05)
-    assert first.stdout is not None
-    first.stdout.readline()
+    first = start(tmp_path / "s", pause=1.0)  # far from done while the second one tries
     wait_for(tmp_path / "s" / ".work")
     second = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path / "s"), "0", "0"], capture_output=True, text=True, timeout=120
     )
     assert second.returncode != 0
     assert "another process" in second.stderr.splitlines()[-1]
-    finish(first)
+    kill(first)

@@ -123,6 +123,12 @@ class HookedModel:
         return self.facts.preprocess
 
     @property
+    def device(self) -> torch.device:
+        """Where the weights are, and inputs must be."""
+        first = next(self.module.parameters(), None)
+        return torch.device("cpu") if first is None else first.device
+
+    @property
     def revision(self) -> str:
         """SHA-256 over names, types, shapes and bytes of the state, computed anew: training the module changes it."""
         digest = hashlib.sha256()

@@ -152,7 +152,7 @@ def _deal(
     started, last, begun_at = time.monotonic(), time.monotonic(), done
     total = len(plan.order)
     for first, x in _batches(model, plan, folder, done):
-        append(plan, streams, first, model.run(x, at=plan.recipe.at))
+        append(plan, streams, first, model.run(x.to(model.device), at=plan.recipe.at))
         done = first + len(x)
         if time.monotonic() - last >= COMMIT_SECONDS or done == total:
             streams.sync()

@@ -165,7 +165,7 @@ def make_plan(model: HookedModel, source: Source, recipe: Recipe) -> Plan:
     if "train" not in splits:
         raise refuse("data", "leave samples for training", f"{len(source)} samples, none for train", "Add samples.")
     first, fingerprint = _first_input(model, source, order[0])
-    tokens = model.run(first, at=recipe.at)
+    tokens = model.run(first.to(model.device), at=recipe.at)
     special, grid = _kept(model.grid(recipe.at), tokens.shape[1], recipe.tokens)
     return Plan(
         recipe,
