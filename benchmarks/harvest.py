@@ -20,7 +20,7 @@ import torch
 
 from monoseme.models import HookedModel, open_model
 from monoseme.store import Sample, demo_pictures, harvest
-from monoseme.store.plan import model_input
+from monoseme.store.inputs import model_input
 from monoseme.store.sources import Entry, Source
 
 GOAL = 0.8

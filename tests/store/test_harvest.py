@@ -3,6 +3,8 @@
 import errno
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -42,7 +44,9 @@ def files_of(folder):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_every_row_is_the_models_own(model, samples, tmp_path, dtype) -> None:
+    state = torch.random.get_rng_state()
     store = harvest(model, samples, "block", tmp_path / "s", dtype=dtype, batch_size=4, shard_rows=40)
+    assert torch.equal(torch.random.get_rng_state(), state)
     want = {name: x.to(getattr(torch, dtype)).float() for name, x in direct(model, samples).items()}
     seen = set()
     for split in ("train", "validation", "test"):
@@ -207,6 +211,18 @@ def test_odd_outputs(tmp_path) -> None:
     refused("split", lambda: one.rows("test"), "'test' with none")
 
 
+def test_merged_samples_are_refused(tmp_path) -> None:
+    net = nn.Sequential(nn.Flatten(0, 1), nn.Identity())
+    refused("at", lambda: harvest(net, torch.rand(9, 4, 3), "1", tmp_path / "s"), "4 for 1 samples")
+
+
+def test_importing_is_light() -> None:
+    heavy = "{'PIL', 'onnx', 'skimage', 'sklearn', 'scipy', 'torchvision', 'transformers', 'matplotlib'}"
+    code = f"import sys, torch; had = set(sys.modules); import monoseme.store; print({heavy} & set(sys.modules) - had)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_token_policy(model, samples, tmp_path) -> None:
     patches = harvest(model, samples, "block", tmp_path / "p")
     everything = harvest(model, samples, "block", tmp_path / "a", tokens="all")
@@ -307,12 +323,23 @@ def test_foreign_manifests_are_refused(model, samples, tmp_path) -> None:
 
 
 def test_full_disk(model, samples, tmp_path, monkeypatch) -> None:
-    """No room: nothing starts. Room that runs out while sealing: one line, no manifest, and the same call finishes."""
+    """No room: nothing starts. Room that runs out on the way: one line, no manifest, and the same call finishes."""
     usage = shutil.disk_usage(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
         with pytest.raises(OSError, match="out must lie on a disk with") as error:
             harvest(model, samples, "block", tmp_path / "s")
+        assert "\n" not in str(error.value)
+
+    def write(*args):
+        with open("/dev/full", "wb") as file:
+            file.write(b"row")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("monoseme.store.streams.Streams.append", write)
+        with pytest.raises(OSError, match="Free some space") as error:
+            harvest(model, samples, "block", tmp_path / "s")
+        assert error.value.errno == errno.ENOSPC
         assert "\n" not in str(error.value)
     ran = []
 

@@ -1,5 +1,6 @@
 """A harvest killed at a random moment, again and again, ends in the bytes of one that ran through."""
 
+import json
 import random
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import torch
 from torch import nn
 from monoseme.models import HookedModel, ModelFacts
 from monoseme.store import Sample, harvest
-import monoseme.store.harvest as module
+import monoseme.store.harvesting as module
 import numpy as np
 
 module.COMMIT_SECONDS = float(sys.argv[2])
@@ -59,10 +60,11 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def test_killed_and_resumed_is_byte_identical(tmp_path: Path) -> None:
     straight = start(tmp_path / "straight")
     journal, dice = tmp_path / "killed" / ".work" / "journal.json", random.Random()
-    child = start(tmp_path / "killed", commit=0.0, pause=0.02)  # 40 batches, a journal after each
+    child = start(tmp_path / "killed", commit=0.0, pause=0.05)  # 40 batches, a journal after each
     wait_for(journal)
     time.sleep(dice.uniform(0, 0.4))
     kill(child)
+    assert 0 < json.loads(journal.read_text())["samples"] < 120
     child = start(tmp_path / "killed", commit=0.05, pause=0.02)
     assert child.stdout is not None
     child.stdout.readline()

@@ -1,6 +1,10 @@
-"""Opening a model and reaching inside it. Reading order: `layout`, `hooked`, `vit`, `dinov2_saliency`, `open`."""
+"""Opening a model and reaching inside it.
 
-from monoseme.models.hooked import HookedModel, ModelFacts, TokenGrid
+Reading order: `facts`, `layout`, `probe`, `hooked`, `vit`, `dinov2_saliency`, `open`.
+"""
+
+from monoseme.models.facts import ModelFacts, TokenGrid
+from monoseme.models.hooked import HookedModel
 from monoseme.models.open import open_model
 
 __all__ = ["HookedModel", "ModelFacts", "TokenGrid", "open_model"]

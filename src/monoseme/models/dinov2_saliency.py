@@ -17,7 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from monoseme.core.errors import refuse
-from monoseme.models.hooked import HookedModel, ModelFacts
+from monoseme.models.facts import ModelFacts
+from monoseme.models.hooked import HookedModel
 from monoseme.models.vit import ViT, init_random
 
 __all__ = ["open_dinov2_saliency"]

@@ -20,56 +20,18 @@ import fnmatch
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from monoseme.core.errors import UserError, closest, refuse
+from monoseme.core.errors import closest, refuse
+from monoseme.models.facts import ModelFacts, TokenGrid
 from monoseme.models.layout import from_tokens, main_tensor, put_back, to_tokens
+from monoseme.models.probe import Probe, StopForward, ambiguous
 
-__all__ = ["HookedModel", "ModelFacts", "TokenGrid"]
-
-
-class TokenGrid(NamedTuple):
-    """How the tokens of one sample lie: `special` leading ones (CLS, registers), then height · width in row order."""
-
-    height: int
-    width: int
-    special: int
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """What a module does not say of itself.
-
-    Attributes
-    ----------
-    name
-        Name in the registry, or the class of the module.
-    weights
-        "pretrained", "random (seed 0)", or "as given".
-    caveat
-        One line that pages show beside every result of this model; empty when there is nothing to warn of.
-    d_model
-        Width of the residual stream, if there is one.
-    patch
-        Side of a picture patch in pixels: a (B, 3, H, W) input has H/patch · W/patch patch tokens. None: not a ViT.
-    special_tokens
-        Leading tokens that are no patch (CLS, registers).
-    preprocess
-        Turns one (H, W, 3) uint8 picture into the module's (3, H, W) input.
-    """
-
-    name: str
-    weights: str = "as given"
-    caveat: str = ""
-    d_model: int | None = None
-    patch: int | None = None
-    special_tokens: int = 0
-    preprocess: Callable[[Any], Tensor] | None = None
+__all__ = ["HookedModel"]
 
 
 class HookedModel:
@@ -177,7 +139,7 @@ class HookedModel:
         names = [at] if isinstance(at, str) else list(at)
         if not names:
             raise refuse("at", "name at least one hook", "an empty list", "See .hooks().")
-        probes = [_Probe(name, *self._find(name)) for name in names]
+        probes = [Probe(name, *self._find(name)) for name in names]
         stop = stop and all(probe.index is not None or probe.path in self._calls for probe in probes)
         self._capture(x, probes, stop, grad)
         for probe in probes:
@@ -213,7 +175,7 @@ class HookedModel:
             nonlocal calls
             calls += 1
             if index is None and calls > 1:
-                raise _ambiguous(path, calls, "at least ")
+                raise ambiguous(path, calls, "at least ")
             if index is not None and calls - 1 != index:
                 return None
             raw = main_tensor(output, at)
@@ -258,36 +220,36 @@ class HookedModel:
             for child, flag in flags:
                 child.training = flag
 
-    def _capture(self, x: Any, probes: list[_Probe], stop: bool, grad: bool) -> None:
+    def _capture(self, x: Any, probes: list[Probe], stop: bool, grad: bool) -> None:
         waiting = {id(probe) for probe in probes}
 
-        def watch(probe: _Probe) -> Callable[..., None]:
+        def watch(probe: Probe) -> Callable[..., None]:
             def hook(_module: nn.Module, _args: Any, output: Any) -> None:
                 if probe.see(output):
                     waiting.discard(id(probe))
                 if stop and not waiting:
-                    raise _StopForward
+                    raise StopForward
 
             return hook
 
         with self._at_rest(grad), ExitStack() as stack:
             for probe in probes:
                 stack.callback(probe.module.register_forward_hook(watch(probe)).remove)
-            with suppress(_StopForward):
+            with suppress(StopForward):
                 self._forward(x)
 
-    def _settle(self, probe: _Probe, stopped: bool) -> None:
+    def _settle(self, probe: Probe, stopped: bool) -> None:
         if not stopped:
             self._calls[probe.path] = probe.calls
         calls = self._calls.get(probe.path, probe.calls)
         if probe.calls == 0:
             raise refuse("at", "name a module that the forward pass calls", repr(probe.name), "It never fired.")
         if probe.index is None and calls > 1:
-            raise _ambiguous(probe.path, calls)
+            raise ambiguous(probe.path, calls)
         if probe.output is None:
             raise refuse("at", f"count a call in 0..{calls - 1}", repr(probe.name), "Lower the number after '#'.")
 
-    def _grid_of(self, x: Any, probe: _Probe) -> TokenGrid | None:
+    def _grid_of(self, x: Any, probe: Probe) -> TokenGrid | None:
         shape = main_tensor(probe.output, probe.name).shape
         if len(shape) == 4:
             return TokenGrid(shape[2], shape[3], 0)
@@ -296,36 +258,3 @@ class HookedModel:
             return None
         height, width = x.shape[2] // patch, x.shape[3] // patch
         return TokenGrid(height, width, special) if shape[1] == special + height * width else None
-
-
-class _StopForward(BaseException):
-    """Ends a forward pass early. Not an Exception, so that no model's own `except Exception` swallows it."""
-
-
-class _Probe:
-    """What one requested hook has seen in one forward pass."""
-
-    def __init__(self, name: str, path: str, index: int | None, module: nn.Module) -> None:
-        self.name, self.path, self.index, self.module = name, path, index, module
-        self.calls = 0
-        self.output: Any = None
-
-    def see(self, output: Any) -> bool:
-        """Keep the output if it is the wanted call; say whether it was."""
-        wanted = self.calls == (self.index or 0)
-        self.calls += 1
-        if wanted:
-            self.output = output
-        return wanted
-
-    def tokens(self) -> Float[Tensor, "B T d"]:
-        return to_tokens(main_tensor(self.output, self.name), self.name)
-
-
-def _ambiguous(path: str, calls: int, more: str = "") -> UserError:
-    return refuse(
-        "at",
-        "say which call is meant",
-        f"{path!r}, which one forward pass calls {more}{calls} times",
-        f"Write '{path}#0' to '{path}#{calls - 1}'.",
-    )

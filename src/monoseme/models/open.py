@@ -8,7 +8,8 @@ from torch import nn
 
 from monoseme.core.errors import closest, refuse
 from monoseme.models.dinov2_saliency import open_dinov2_saliency
-from monoseme.models.hooked import HookedModel, ModelFacts
+from monoseme.models.facts import ModelFacts
+from monoseme.models.hooked import HookedModel
 
 __all__ = ["REGISTRY", "open_model"]
 

@@ -1,7 +1,7 @@
-"""Rows on disk. Reading order: `sources`, `pictures`, `composites`, `plan`, `streams`, `harvest`, `rows`, `store`."""
+"""Rows on disk. Reading order: `sources`, `pictures`, `pasting`, `plan`, `streams`, `harvesting`, `rows`, `store`."""
 
-from monoseme.store.composites import Composites, composites, demo_pictures
-from monoseme.store.harvest import Progress, harvest
+from monoseme.store.harvesting import Progress, harvest
+from monoseme.store.pasting import Composites, composites, demo_pictures
 from monoseme.store.pictures import PictureFolder, WheelPictures, wheel_pictures
 from monoseme.store.plan import Recipe, predict_size
 from monoseme.store.sources import Entry, Sample, Source, as_source, assign_splits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,13 +24,12 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 GREY = (128, 128, 128, 255)
 
 # colour photographs that ship inside the wheels themselves (checked against scikit-image 0.26, scikit-learn 1.9)
-WHEEL_FILES = {
-    "skimage": (
-        "data",
-        ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "motorcycle_left.png"),
-    ),
+SCENES = {
+    "skimage": ("data", ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "motorcycle_left.png")),
     "sklearn": ("datasets/images", ("china.jpg", "flower.jpg")),
 }
+# through a telescope or a microscope: pictures to learn from, but no background for anything
+INSTRUMENTS = {"skimage": ("data", ("hubble_deep_field.jpg", "ihc.png"))}
 
 
 def open_picture(path: Path) -> Image:
@@ -134,10 +133,10 @@ class PictureFolder:
         return f"PictureFolder({str(self.path)!r}, size={self.size}): {len(self)} pictures, {len(self.skipped)} skipped"
 
 
-def wheel_files() -> list[Path]:
+def wheel_files(table: Mapping[str, tuple[str, Sequence[str]]] = SCENES) -> list[Path]:
     """Photographs that ship inside installed wheels. The packages are located, not imported."""
     found = []
-    for package, (folder, names) in WHEEL_FILES.items():
+    for package, (folder, names) in table.items():
         spec = importlib.util.find_spec(package)
         for root in (spec.submodule_search_locations or []) if spec is not None else []:
             found += [path for name in names if (path := Path(root) / folder / name).exists()]
@@ -173,7 +172,7 @@ class WheelPictures:
 def wheel_pictures(size: int = 252) -> WheelPictures:
     """Crops of the photographs inside the wheels of scikit-image and scikit-learn: few, but always there."""
     check_size(size)
-    pictures = WheelPictures(wheel_files(), size)
+    pictures = WheelPictures(wheel_files() + wheel_files(INSTRUMENTS), size)
     if not len(pictures):
         raise refuse(
             "size", "fit into a photograph of the installed wheels", size,

@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from safetensors.torch import save
 from torch import Tensor
 
 from monoseme.core.errors import UserError, refuse
 from monoseme.core.seeds import generator
 from monoseme.models import HookedModel, TokenGrid
-from monoseme.store.sources import SPLITS, Sample, Source, as_source, assign_splits
+from monoseme.store.inputs import activations, first_input
+from monoseme.store.sources import SPLITS, Source, as_source, assign_splits
 from monoseme.store.thumbnails import held_out_bytes
 
 __all__ = ["DTYPES", "Plan", "Recipe", "make_plan", "predict_size"]
@@ -149,23 +149,9 @@ class Plan:
 
 def make_plan(model: HookedModel, source: Source, recipe: Recipe) -> Plan:
     """Split the samples, run the model on the first one to learn the shapes, and lay out the streams."""
-    given = [entry.split for entry in source.entries]
-    if any(given):
-        if recipe.split is not None:
-            raise refuse("split", "be left out for data that splits itself", recipe.split, "Give it to the data.")
-        splits = [str(name) for name in given]
-        if unknown := set(splits) - set(SPLITS):
-            raise refuse("data", f"use the splits {', '.join(SPLITS)}", sorted(unknown), "Name one for every entry.")
-    else:
-        groups = [entry.group for entry in source.entries]
-        of_group = assign_splits(groups, recipe.split or (0.8, 0.1, 0.1), recipe.seed)
-        splits = [of_group[group] for group in groups]
-    order = sorted(range(len(source)), key=lambda i: (SPLITS.index(splits[i]), i))
-    splits = [splits[i] for i in order]
-    if "train" not in splits:
-        raise refuse("data", "leave samples for training", f"{len(source)} samples, none for train", "Add samples.")
-    first, fingerprint = _first_input(model, source, order[0])
-    tokens = model.run(first.to(model.device), at=recipe.at)
+    order, splits = _order(source, recipe)
+    first, fingerprint = first_input(model, source, order[0])
+    tokens = activations(model, first, recipe.at)
     special, grid = _kept(model.grid(recipe.at), tokens.shape[1], recipe.tokens)
     return Plan(
         recipe,
@@ -181,6 +167,25 @@ def make_plan(model: HookedModel, source: Source, recipe: Recipe) -> Plan:
     )
 
 
+def _order(source: Source, recipe: Recipe) -> tuple[list[int], list[str]]:
+    """Positions in the source, train first, then validation, then test; and the split of each."""
+    given = [entry.split for entry in source.entries]
+    if any(given):
+        if recipe.split is not None:
+            raise refuse("split", "be left out for data that splits itself", recipe.split, "Give it to the data.")
+        splits = [str(name) for name in given]
+        if unknown := set(splits) - set(SPLITS):
+            raise refuse("data", f"use the splits {', '.join(SPLITS)}", sorted(unknown), "Name one for every entry.")
+    else:
+        groups = [entry.group for entry in source.entries]
+        of_group = assign_splits(groups, recipe.split or (0.8, 0.1, 0.1), recipe.seed)
+        splits = [of_group[group] for group in groups]
+    order = sorted(range(len(source)), key=lambda i: (SPLITS.index(splits[i]), i))
+    if "train" not in splits:
+        raise refuse("data", "leave samples for training", f"{len(source)} samples, none for train", "Add samples.")
+    return order, [splits[i] for i in order]
+
+
 def _kept(grid: TokenGrid | None, tokens: int, policy: str) -> tuple[int, tuple[int, int]]:
     """Number of leading tokens dropped, and the (height, width) of those kept."""
     if grid is None or (grid.special and policy == "all"):
@@ -191,28 +196,6 @@ def _kept(grid: TokenGrid | None, tokens: int, policy: str) -> tuple[int, tuple[
 def predict_size(model: HookedModel, data: Any, recipe: Recipe) -> int:
     """Bytes that `harvest` will write, within 1 %, from one forward pass of one sample."""
     return make_plan(model, as_source(data), recipe).predict_bytes()
-
-
-def model_input(model: HookedModel, item: Any) -> Tensor:
-    """One sample as the model takes it, without a batch axis."""
-    if isinstance(item, Sample):
-        if model.preprocess is None:
-            raise refuse(
-                "model",
-                "know how to turn a picture into its input",
-                f"{model.name} without preprocess",
-                "Build HookedModel(module, ModelFacts(name, preprocess=...)), or bring tensors.",
-            )
-        return model.preprocess(item.image)
-    if isinstance(item, (Tensor, np.ndarray)):
-        return torch.as_tensor(item)
-    raise refuse("data", "hold samples or tensors", type(item).__name__, "Wrap pictures in monoseme.store.Sample.")
-
-
-def _first_input(model: HookedModel, source: Source, i: int) -> tuple[Shaped[Tensor, "1 ..."], str]:
-    x = model_input(model, source[i])
-    plain = x.detach().cpu().contiguous()
-    return plain.unsqueeze(0), hashlib.sha256(plain.reshape(-1).view(torch.uint8).numpy().data).hexdigest()
 
 
 def _request(model: HookedModel, source: Source, recipe: Recipe, fingerprint: str) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import platform
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from monoseme.core.errors import refuse
 from monoseme.core.files import check_space, explain_full_disk, only_writer, read_json, write_json, write_tensors
 from monoseme.core.seeds import generator
 from monoseme.models import HookedModel, open_model
-from monoseme.store.plan import Plan, Recipe, differences, make_plan, model_input, not_finite
+from monoseme.store.inputs import activations, model_input
+from monoseme.store.plan import Plan, Recipe, differences, make_plan, not_finite
 from monoseme.store.sealed import describe_shards
 from monoseme.store.sources import Sample, as_source
 from monoseme.store.store import FORMAT, VERSION, ActivationStore
@@ -152,7 +155,7 @@ def _deal(
     started, last, begun_at = time.monotonic(), time.monotonic(), done
     total = len(plan.order)
     for first, x in _batches(model, plan, folder, done):
-        append(plan, streams, first, model.run(x.to(model.device), at=plan.recipe.at))
+        append(plan, streams, first, activations(model, x, plan.recipe.at))
         done = first + len(x)
         if time.monotonic() - last >= COMMIT_SECONDS or done == total:
             streams.sync()
@@ -197,12 +200,12 @@ def _batches(model: HookedModel, plan: Plan, folder: Path, done: int) -> Iterato
         return _stack(plan, first, [_load(model, plan, folder, number) for number in numbers])
 
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(load, starts[0]) if starts else None
-        for i, first in enumerate(starts):
-            assert waiting is not None
-            batch = waiting.result()
-            waiting = pool.submit(load, starts[i + 1]) if i + 1 < len(starts) else None
-            yield first, batch
+        ahead = deque(pool.submit(load, first) for first in starts[:1])
+        for first, following in zip_longest(starts, starts[1:]):
+            x = ahead.popleft().result()
+            if following is not None:
+                ahead.append(pool.submit(load, following))
+            yield first, x
 
 
 def _load(model: HookedModel, plan: Plan, folder: Path, number: int) -> Tensor:
