@@ -1,1 +1,41 @@
-"""monoseme: take neural networks apart, and know whether to believe what you see."""
+"""monoseme: take neural networks apart, and know whether to believe what you see.
+
+    import monoseme as ms
+    store = ms.harvest("dinov2-small-saliency", pictures, at="blocks.9", out="store")
+    result = ms.fit(ms.featurizers.Grassmannian(store.d_in, 1024, 3, k=8), store, out="run")
+    print(ms.evaluate(result.featurizer, store).table())
+    ms.page("run")
+"""
+
+from monoseme import featurizers, worlds
+from monoseme.api import (
+    ActivationStore,
+    Evaluation,
+    FitResult,
+    evaluate,
+    fit,
+    harvest,
+    load,
+    open_model,
+    page,
+)
+from monoseme.core.code import Code
+from monoseme.core.errors import UserError
+from monoseme.core.outcome import Outcome
+
+__all__ = [
+    "ActivationStore",
+    "Code",
+    "Evaluation",
+    "FitResult",
+    "Outcome",
+    "UserError",
+    "evaluate",
+    "featurizers",
+    "fit",
+    "harvest",
+    "load",
+    "open_model",
+    "page",
+    "worlds",
+]

@@ -1,1 +1,253 @@
-"""The only file that joins rooms."""
+"""The only file that joins rooms: what `import monoseme as ms` offers, verb by verb.
+
+    model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─page▶ something to look at
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from monoseme.core.errors import refuse
+from monoseme.core.files import read_json, write_json
+from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.protocols import Featurizes, Refine
+from monoseme.core.rows import ArrayRows, RowSource
+from monoseme.evaluation import Evaluation, gallery, recover
+from monoseme.evaluation import evaluate as evaluate_rows
+from monoseme.explorer.static import write_pages
+from monoseme.featurizers import Featurizer, FitResult, load
+from monoseme.featurizers import fit as fit_rows
+from monoseme.learning import read_log
+from monoseme.models import HookedModel, open_model
+from monoseme.records import Comparison, Curve, Histogram, OutcomeGroup, RunRecord, SampleView
+from monoseme.store import ActivationStore, harvest
+from monoseme.worlds import Sample, World
+
+__all__ = [
+    "ActivationStore",
+    "Evaluation",
+    "FitResult",
+    "describe",
+    "evaluate",
+    "fit",
+    "harvest",
+    "load",
+    "open_model",
+    "page",
+    "rows_of",
+    "store_of",
+]
+
+Data = ActivationStore | RowSource | Sample | Tensor | np.ndarray
+ORIGIN = "origin.json"  # in a run: where its rows came from
+
+
+def rows_of(data: Data, split: str = "train") -> RowSource:
+    """Return the rows behind any kind of data."""
+    if isinstance(data, ActivationStore):
+        return data.rows(split)
+    if isinstance(data, Sample):
+        return ArrayRows(data.x)
+    return ArrayRows(data) if isinstance(data, (Tensor, np.ndarray)) else data
+
+
+def fit(featurizer: Featurizer, data: Data, *, out: str | Path | None = None, **options: Any) -> FitResult:
+    """Train a featurizer in place.
+
+    Parameters
+    ----------
+    featurizer
+        From the zoo, for example ``ms.featurizers.TopK(d_in=384, n_blocks=2048, k=16)``.
+    data
+        A store (its training split), rows in memory (n, d_in), a sample of a world, or any `RowSource`.
+    out
+        Folder for log, checkpoints and the trained featurizer; ``None`` writes nothing.
+    options
+        `steps`, `batch_size`, `lr`, `seed`, `resume`, `lam`, `aux`, ...: see `featurizers.fit`.
+
+    Returns
+    -------
+    FitResult
+        `featurizer`, `history`, `path`.
+    """
+    result = fit_rows(featurizer, rows_of(data), out=out, **options)
+    if result.path is not None and isinstance(data, ActivationStore):
+        write_json(result.path / ORIGIN, {"store": os.path.relpath(data.path, result.path)})
+    return result
+
+
+def store_of(run: str | Path) -> ActivationStore:
+    """Open the store that a run was fitted on."""
+    origin = Path(run) / ORIGIN
+    if not origin.exists():
+        raise refuse("run", "have been fitted on a store", run, "Name the store: --store FOLDER.")
+    return ActivationStore.open(Path(run) / read_json(origin)["store"])
+
+
+def evaluate(
+    featurizer: Featurizes,
+    data: Data,
+    split: str = "test",
+    *,
+    world: World | None = None,
+    model: HookedModel | None = None,
+    refine: Refine = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Measure a featurizer on held-out samples.
+
+    Parameters
+    ----------
+    featurizer
+        Anything with `encode`, `decode`, `atoms`, `bias`.
+    data
+        A store (the split `split`), a sample of a world, rows in memory, or any `RowSource`.
+    world
+        The world that `data`, a sample of it, was drawn from: adds recovery of its factors. A `worlds.Sample` carries
+        its world, so it need not be named.
+    model
+        The model that was harvested: asks for the loss recovered when the reconstruction is put back.
+    refine
+        ``"ls"`` or ``"omp"`` refines codes at inference.
+    seed
+        Of the bootstrap.
+
+    Returns
+    -------
+    Evaluation
+        Name → `Outcome`; ``print(result.table())``.
+    """
+    if world is not None and (not isinstance(data, Sample) or data.world is not world):
+        raise refuse("data", "be a sample of the given world", type(data).__name__, "Pass world.sample(n, seed=1).")
+    unit = "samples" if isinstance(data, ActivationStore) else "rows"
+    provenance: dict[str, Any] = {"split": split} if isinstance(data, ActivationStore) else {}
+    rows = rows_of(data, split)
+    result = evaluate_rows(featurizer, rows, refine=refine, samples=unit, seed=seed, provenance=provenance)
+    if isinstance(data, Sample):
+        result = result.including(recover(featurizer, data, refine, seed=seed).outcomes)
+    if model is not None:
+        result = result.including([unknown("loss_recovered", "1", "not computed: the splice is not built yet")])
+    return result
+
+
+def page(
+    run: str | Path | Featurizer,
+    store: ActivationStore | None = None,
+    *,
+    out: str | Path | None = None,
+    controls: Mapping[str, Evaluation] | None = None,
+    evaluation: Evaluation | None = None,
+    title: str = "",
+) -> Path:
+    """Make the pages of a run: its numbers, curves, and one card a block. Returns the path of index.html.
+
+    Parameters
+    ----------
+    run
+        Folder of a fit, or a featurizer (then `store` and `out` are needed).
+    store
+        Where the held-out samples lie; the run's own by default.
+    out
+        Folder for record and pages; the run's own by default.
+    controls
+        The same measurements on controls, by name, shown beside this run's.
+    evaluation
+        Numbers measured already; computed on the test split otherwise.
+    title
+        Heading of the page.
+    """
+    featurizer = run if isinstance(run, Featurizer) else load(run)
+    if isinstance(run, Featurizer) and (store is None or out is None):
+        raise refuse("store and out", "be given with a featurizer", "none", "Or pass the folder of a run.")
+    held = store or store_of(run)  # pyright: ignore[reportArgumentType]
+    folder = Path(out if out is not None else run)  # pyright: ignore[reportArgumentType]
+    numbers = evaluation or evaluate(featurizer, held)
+    log = None if isinstance(run, Featurizer) else Path(run) / "log.jsonl"
+    record = describe(featurizer, held, numbers, log=log, controls=controls or {}, title=title)
+    record.save(folder)
+    return write_pages(record, folder / "pages", lambda sample: held.sample(sample).thumbnail)
+
+
+def describe(
+    featurizer: Featurizer,
+    store: ActivationStore,
+    numbers: Evaluation,
+    *,
+    log: Path | None = None,
+    controls: Mapping[str, Evaluation] | None = None,
+    title: str = "",
+) -> RunRecord:
+    """Gather everything a page shows of one featurizer on one store."""
+    manifest, name = store.manifest, str(featurizer.recipe["name"])
+    cards = gallery(featurizer, store)
+    shown = {view.sample for card in cards for view in card.shown}
+    return RunRecord(
+        title=title or f"{name} on {manifest['model']['name']}, {manifest['hook']}",
+        kind="fit",
+        facts=_facts(featurizer, store),
+        outcomes=(OutcomeGroup("On held-out samples", tuple(numbers.outcomes)),),
+        comparisons=_comparisons(numbers, controls or {}),
+        curves=_curves(log),
+        histograms=(_densities(numbers.density),),
+        cards=tuple(cards),
+        samples={sample: SampleView(label=_label(store.targets.get(sample))) for sample in sorted(shown)},
+        notes=tuple(note for note in (manifest["caveat"],) if note),
+    )
+
+
+def _facts(featurizer: Featurizer, store: ActivationStore) -> dict[str, str]:
+    m, arguments = store.manifest, featurizer.recipe["arguments"]
+    sizes = f"{featurizer.n_blocks:,} blocks of size {featurizer.block_size}"
+    rest = {k: v for k, v in arguments.items() if k not in ("d_in", "n_blocks", "block_size")}
+    return {
+        "Model": f"{m['model']['name']} ({m['model']['weights']})",
+        "Hook": m["hook"],
+        "Rows": ", ".join(f"{split} {m['rows'][split]:,}" for split in ("train", "validation", "test")),
+        "Samples": ", ".join(f"{split} {m['samples'][split]:,}" for split in ("train", "validation", "test")),
+        "Featurizer": f"{featurizer.recipe['name']}, {sizes}",
+        "Settings": ", ".join(f"{key} {value}" for key, value in rest.items()),
+    }
+
+
+def _comparisons(numbers: Evaluation, controls: Mapping[str, Evaluation]) -> tuple[Comparison, ...]:
+    if not controls:
+        return ()
+    runs = {"this run": numbers, **controls}
+    names = list(numbers)
+    rows: list[tuple[Outcome | str, ...]] = [(run, *(e[name] for name in names)) for run, e in runs.items()]
+    note = "The control is what the same fit gives where there is nothing to find."
+    return (Comparison("Beside the controls", ("", *names), tuple(rows), note),)
+
+
+def _curves(log: Path | None) -> tuple[Curve, ...]:
+    if log is None or not log.exists():
+        return ()
+    lines = read_log(log)
+    curves = []
+    for name, unit in (("loss", "training units"), ("fvu", ""), ("l0", "blocks/row"), ("dead", "share")):
+        points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+        if points:
+            x, y = zip(*points, strict=True)
+            curves.append(Curve(name, x, y, unit, log_y=name in ("loss", "fvu") and min(y) > 0))
+    return tuple(curves)
+
+
+def _densities(density: Sequence[float] | np.ndarray) -> Histogram:
+    values = np.asarray(density, dtype=np.float64)
+    alive = np.log10(values[values > 0])
+    low = float(np.floor(alive.min() * 4) / 4) if len(alive) else -1.0
+    edges = np.arange(low, 0.001, 0.25)
+    edges = edges if len(edges) > 1 else np.array([low, low + 0.25])
+    counts = np.histogram(alive, edges)[0]
+    dead = {"never active": int((values == 0).sum())}
+    return Histogram("density", edges.tolist(), counts.tolist(), "share of held-out rows", log10=True, aside=dead)
+
+
+def _label(target: Mapping[str, Any] | None) -> str:
+    return "" if not target else str(target.get("label", ""))
