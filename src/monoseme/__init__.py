@@ -1,10 +1,10 @@
 """monoseme: take neural networks apart, and know whether to believe what you see.
 
-    import monoseme as ms
-    store = ms.harvest("dinov2-small-saliency", pictures, at="blocks.9", out="store")
-    result = ms.fit(ms.featurizers.Grassmannian(store.d_in, 1024, 3, k=8), store, out="run")
-    print(ms.evaluate(result.featurizer, store).table())
-    ms.page("run")
+import monoseme as ms
+store = ms.harvest("dinov2-small-saliency", pictures, at="blocks.9", out="store")
+result = ms.fit(ms.featurizers.Grassmannian(store.d_in, 1024, 3, k=8), store, out="run")
+print(ms.evaluate(result.featurizer, store).table())
+ms.page("run")
 """
 
 from monoseme import featurizers, worlds

@@ -1,6 +1,6 @@
 """The only file that joins rooms: what `import monoseme as ms` offers, verb by verb.
 
-    model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─page▶ something to look at
+model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─page▶ something to look at
 """
 
 from __future__ import annotations

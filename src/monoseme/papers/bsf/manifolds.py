@@ -6,13 +6,15 @@ Every fit is kept in the work folder, so that a stopped reproduction goes on whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from monoseme import api
 from monoseme.core.files import read_json, write_json
 from monoseme.core.outcome import Outcome
+from monoseme.core.protocols import Refine
+from monoseme.core.rows import ArrayRows
+from monoseme.evaluation import evaluate, recover
 from monoseme.featurizers import build, fit
 from monoseme.worlds import Sample, manifolds
 
@@ -30,7 +32,7 @@ class Run:
     arguments: Mapping[str, Any]
     epochs: int
     lr: float
-    refine: Sequence[str] = field(default=())
+    refine: tuple[Refine, ...] = (None,)
 
 
 def _scalars(sign: str) -> list[Run]:
@@ -43,8 +45,8 @@ def _scalars(sign: str) -> list[Run]:
 
 
 RUNS = (
-    Run("vanilla", "BlockTopK", {"n_blocks": 256, "block_size": 4, "k": 4}, 60, 3e-3, ("omp",)),
-    Run("grassmannian", "Grassmannian", {"n_blocks": 384, "block_size": 3, "k": 4}, 80, 1e-2, ("omp",)),
+    Run("vanilla", "BlockTopK", {"n_blocks": 256, "block_size": 4, "k": 4}, 60, 3e-3, (None, "omp")),
+    Run("grassmannian", "Grassmannian", {"n_blocks": 384, "block_size": 3, "k": 4}, 80, 1e-2, (None, "omp")),
     *_scalars("nonneg"),
     *_scalars("free"),
 )
@@ -79,12 +81,13 @@ def _measure(run: Run, work: Path, train: Sample, test: Sample) -> dict[str, Out
         featurizer = build(run.species, {"d_in": train.x.shape[1], **run.arguments, "seed": 0})
         steps = run.epochs * TRAIN_ROWS // BATCH
         options: dict[str, Any] = {"steps": steps, "batch_size": BATCH, "lr": run.lr, "aux": "dead", "seed": 0}
-        history = fit(featurizer, api.rows_of(train), out=work / run.name, **options).history
+        history = fit(featurizer, ArrayRows(train.x), out=work / run.name, **options).history
         measured = {}
-        for refine in (None, *run.refine):
+        for refine in run.refine:
             prefix = run.name if refine is None else f"{run.name}-{refine}"
-            for name, outcome in api.evaluate(featurizer, test, refine=refine).items():  # pyright: ignore[reportArgumentType]
-                measured[f"{prefix}/{name}"] = outcome.to_json()
+            numbers = evaluate(featurizer, test.x, refine=refine, samples="rows")
+            for outcome in numbers.including(recover(featurizer, test, refine).outcomes).values():
+                measured[f"{prefix}/{outcome.name}"] = outcome.to_json()
         seconds = Outcome("seconds", history.seconds, "s", better="lower", note="time spent training")
         measured[f"{run.name}/seconds"] = seconds.to_json()
         write_json(kept, measured)
@@ -95,7 +98,9 @@ def _best(outcomes: Mapping[str, Outcome], prefix: str) -> dict[str, Outcome]:
     """The best of the grid for each way of reading a scalar code; the paper does not say which size it took."""
     best = {}
     for quantity in ("recovery", "recovery_one_to_one", "recovery_atoms"):
-        grid = {name: o for name, o in outcomes.items() if name.startswith(f"{prefix}-") and name.endswith(f"/{quantity}")}
+        grid = {
+            name: o for name, o in outcomes.items() if name.startswith(f"{prefix}-") and name.endswith(f"/{quantity}")
+        }
         if grid:
             name = max(grid, key=lambda key: grid[key].value or float("-inf"))
             note = f"best of {len(grid)} sizes: {name.split('/')[0].removeprefix(prefix + '-')}; {grid[name].note}"
