@@ -1,0 +1,121 @@
+"""`monoseme VERB ...`: one line for every mistake a user can make, and exit codes that a script can rely on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Annotated, Protocol
+
+import tyro
+
+from monoseme.cli.demo import Demo
+from monoseme.cli.page import Page
+from monoseme.core.errors import UserError
+from monoseme.learning import Interrupted
+
+__all__ = ["main"]
+
+ABOUT = "Take neural networks apart, and know whether to believe what you see."
+SIGINT = 2
+
+
+class Verb(Protocol):
+    """A subcommand: its fields are its options."""
+
+    def run(self) -> None:
+        """Do it and print what came out."""
+
+
+Command = Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Page, tyro.conf.subcommand("page")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Returns
+    -------
+    int
+        0 when it was done, 2 for bad input, 128 + n when signal n stopped it.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments == ["--version"]:
+        print(f"monoseme {version('monoseme')}")
+        return 0
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
+        return _guarded(lambda: _parsed(arguments).run())
+
+
+def _guarded(act: Callable[[], None]) -> int:
+    """Run, with a line on stderr instead of a traceback for all that is not our own fault."""
+    try:
+        act()
+    except UserError as error:
+        _say(str(error))
+        return 2
+    except OSError as error:
+        _say(_reason(error))
+        return 2
+    except Interrupted as stop:
+        kept = f"its checkpoint is {stop.checkpoint}" if stop.checkpoint else "nothing was kept"
+        _say(f"stopped after step {stop.step:,}; {kept}; the same command goes on from there")
+        return int(stop.code or 1)
+    except KeyboardInterrupt:
+        _say("stopped; the same command goes on with what was finished")
+        return 128 + SIGINT
+    return 0
+
+
+def _parsed(arguments: Sequence[str]) -> Verb:
+    """Options by tyro; its box of several lines becomes one of ours."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                Command,
+                prog="monoseme",
+                description=f"{ABOUT} `monoseme VERB --help` tells more.",
+                args=arguments,
+                config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+            )
+    except SystemExit as stop:
+        if stop.code != 2:
+            raise
+        raise UserError(_one_line(said.getvalue())) from None
+
+
+def _one_line(box: str) -> str:
+    """What a box of tyro says, without its frame.
+
+    Examples
+    --------
+    >>> print(_one_line("╭─ Unrecognized options ─╮\\n│ Unrecognized options: --kk │\\n│ ─── │\\n│ For full helptext │\\n╰──╯"))
+    Unrecognized options: --kk. For full helptext.
+    """
+    lines = [line.strip("│ ") for line in box.splitlines() if line.startswith("│")] or box.split("\n")
+    parts: list[str] = [""]
+    for line in lines:
+        if line and set(line) <= {"─"}:
+            parts.append("")
+        else:
+            parts[-1] += f" {line}"
+    return " ".join(" ".join(part.split()).removesuffix(".") + "." for part in parts if part.strip())
+
+
+def _reason(error: OSError) -> str:
+    """Our own messages as they are; the system's with the file they are about."""
+    text = error.strerror or str(error) or type(error).__name__
+    where = f": {error.filename}" if error.filename else ""
+    return " ".join(f"{text}{where}".split())
+
+
+def _say(line: str) -> None:
+    print(f"monoseme: {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

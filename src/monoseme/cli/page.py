@@ -1,0 +1,31 @@
+"""`monoseme page`: the pages of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+import monoseme as ms
+
+__all__ = ["Page"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Make the pages of a run and print the path of the first one."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """Folder of a fit."""
+    store: Path | None = None
+    """Store with the held-out samples; the run's own by default."""
+    out: Path | None = None
+    """Folder for record and pages; the run's own by default."""
+    title: str = ""
+    """Heading of the page."""
+
+    def run(self) -> None:
+        """Write the pages."""
+        store = None if self.store is None else ms.ActivationStore.open(self.store)
+        print(ms.page(self.run_folder, store, out=self.out, title=self.title))
