@@ -8,12 +8,15 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Annotated, Protocol
 
 import tyro
 
 from monoseme.cli.demo import Demo
+from monoseme.cli.evaluate import Evaluate
+from monoseme.cli.fit import Fit
+from monoseme.cli.harvest import Harvest
 from monoseme.cli.page import Page
+from monoseme.cli.reproduce import Reproduce
 from monoseme.core.errors import UserError
 from monoseme.learning import Interrupted
 
@@ -23,14 +26,7 @@ ABOUT = "Take neural networks apart, and know whether to believe what you see."
 SIGINT = 2
 
 
-class Verb(Protocol):
-    """A subcommand: its fields are its options."""
-
-    def run(self) -> None:
-        """Do it and print what came out."""
-
-
-Command = Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Page, tyro.conf.subcommand("page")]
+Verb = Harvest | Fit | Evaluate | Page | Demo | Reproduce  # tyro calls each by its class
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 when it was done, 2 for bad input, 128 + n when signal n stopped it.
+        0 when it was done, 1 when a reproduction lacks a number, 2 for bad input, 128 + n when signal n stopped it.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments == ["--version"]:
@@ -50,10 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _guarded(lambda: _parsed(arguments).run())
 
 
-def _guarded(act: Callable[[], None]) -> int:
+def _guarded(act: Callable[[], int | None]) -> int:
     """Run, with a line on stderr instead of a traceback for all that is not our own fault."""
     try:
-        act()
+        return act() or 0
     except UserError as error:
         _say(str(error))
         return 2
@@ -67,7 +63,6 @@ def _guarded(act: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         _say("stopped; the same command goes on with what was finished")
         return 128 + SIGINT
-    return 0
 
 
 def _parsed(arguments: Sequence[str]) -> Verb:
@@ -76,7 +71,7 @@ def _parsed(arguments: Sequence[str]) -> Verb:
     try:
         with contextlib.redirect_stderr(said):
             return tyro.cli(
-                Command,
+                Verb,
                 prog="monoseme",
                 description=f"{ABOUT} `monoseme VERB --help` tells more.",
                 args=arguments,
@@ -93,8 +88,9 @@ def _one_line(box: str) -> str:
 
     Examples
     --------
-    >>> print(_one_line("╭─ Unrecognized options ─╮\\n│ Unrecognized options: --kk │\\n│ ─── │\\n│ For full helptext │\\n╰──╯"))
-    Unrecognized options: --kk. For full helptext.
+    >>> box = ["╭─ Unrecognized options ─╮", "│ Unrecognized options: --kk │", "│ ── │", "│ For help: │", "╰──╯"]
+    >>> _one_line(chr(10).join(box))
+    'Unrecognized options: --kk. For help:.'
     """
     lines = [line.strip("│ ") for line in box.splitlines() if line.startswith("│")] or box.split("\n")
     parts: list[str] = [""]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-import tyro
 
 import monoseme as ms
+from monoseme.cli.options import Folder, Run
 
 __all__ = ["Page"]
 
@@ -16,11 +14,11 @@ __all__ = ["Page"]
 class Page:
     """Make the pages of a run and print the path of the first one."""
 
-    run_folder: tyro.conf.Positional[Path]
+    fitted: Run
     """Folder of a fit."""
-    store: Path | None = None
+    store: Folder = None
     """Store with the held-out samples; the run's own by default."""
-    out: Path | None = None
+    out: Folder = None
     """Folder for record and pages; the run's own by default."""
     title: str = ""
     """Heading of the page."""
@@ -28,4 +26,4 @@ class Page:
     def run(self) -> None:
         """Write the pages."""
         store = None if self.store is None else ms.ActivationStore.open(self.store)
-        print(ms.page(self.run_folder, store, out=self.out, title=self.title))
+        print(ms.page(self.fitted, store, out=self.out, title=self.title))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
+from monoseme.core.errors import refuse
 from monoseme.store import Entry, PictureFolder, Sample, Source, demo_pictures, wheel_pictures
 
 __all__ = ["Drawn", "draw", "named", "thinned"]
@@ -24,6 +24,8 @@ def named(data: str, size: int, seed: int = 0) -> Source:
 
 def thinned(source: Source, limit: int | None) -> Source:
     """At most `limit` samples, spread evenly over each of the source's own splits; of each split at least one."""
+    if limit is not None and limit < 1:
+        raise refuse("limit", "be at least 1", limit, "Leave it out to take every picture.")
     if limit is None or limit >= len(source):
         return source
     by_split: dict[str | None, list[int]] = {}

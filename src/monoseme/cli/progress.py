@@ -1,4 +1,4 @@
-"""How far it is: one line rewritten on a terminal, a plain line every few seconds anywhere else. All of it on stderr."""
+"""How far it is: on a terminal one line rewritten, elsewhere a plain line every few seconds. All of it on stderr."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TextIO
 
 from monoseme import learning, store
 
@@ -23,7 +23,7 @@ class Ticker:
         self.live = self.stream.isatty()
         self.last, self.width = float("-inf"), 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Ticker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

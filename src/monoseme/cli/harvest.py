@@ -1,0 +1,85 @@
+"""`monoseme harvest`: a model's activations on a folder of pictures, as a store."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+import monoseme as ms
+from monoseme.cli.options import Count, Folder
+from monoseme.cli.pictures import named, thinned
+from monoseme.cli.progress import Ticker, of_harvest
+from monoseme.core.errors import refuse
+
+__all__ = ["Harvest"]
+
+SHOWN = 12  # hooks named in an error
+
+
+@dataclass(frozen=True)
+class Harvest:
+    """Run a model over pictures and store its activations at one hook. A stopped harvest goes on where it was."""
+
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
+    """Name of a model."""
+    data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA", help_behavior_hint="(optional)")] = ""
+    """Folder of pictures; demo:FOLDER for cut-outs on photographs; wheels for the few inside installed packages."""
+    at: Annotated[str | None, tyro.conf.arg(metavar="HOOK", help_behavior_hint="(needed)")] = None
+    """Where in the model."""
+    out: Folder = None
+    """Folder of the store; needed."""
+    list_hooks: bool = False
+    """Only print the names that --at takes."""
+    weights: Literal["pretrained", "random"] = "pretrained"
+    """Random weights serve as a control."""
+    size: int = 252
+    """Side of a picture in pixels."""
+    limit: Count = None
+    """Take at most so many pictures, spread evenly over the data."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """How rows are stored."""
+    tokens: Literal["patches", "all"] = "patches"
+    """Whether leading special tokens are kept."""
+    batch_size: int = 16
+    """Pictures in one forward pass."""
+    seed: int = 0
+    """Of the splits, of the order of training rows, of random weights, and of demo: pictures."""
+
+    def run(self) -> None:
+        """Harvest, and print what is there now."""
+        model = ms.open_model(self.model, self.weights, self.seed)
+        if self.list_hooks:
+            print("\n".join(model.hooks()))
+            return
+        at, out = self._needed(model.hooks())
+        pictures = thinned(named(self.data, self.size, self.seed), self.limit)
+        with Ticker() as ticker:
+            store = ms.harvest(
+                model,
+                pictures,
+                at=at,
+                out=out,
+                seed=self.seed,
+                dtype=self.dtype,
+                batch_size=self.batch_size,
+                tokens=self.tokens,
+                progress=of_harvest(ticker),
+            )
+        print(store)
+
+    def _needed(self, hooks: list[str]) -> tuple[str, Path]:
+        """What --list-hooks does without and a harvest does not."""
+        if self.at is None:
+            # a numbered module, like blocks.9, is where a residual stream is read
+            layers = [hook for hook in hooks if re.fullmatch(r"[^.]+\.\d+", hook)] or hooks
+            shown = ", ".join(layers[:SHOWN]) + (", ..." if len(layers) > SHOWN else "")
+            raise refuse("--at", "name a hook", "none", f"For example one of {shown}; --list-hooks prints all.")
+        if not self.data:
+            raise refuse("DATA", "name pictures", "none", "Give a folder, demo:FOLDER, or wheels.")
+        if self.out is None:
+            raise refuse("--out", "name a folder for the store", "none", "For example --out stores/pictures.")
+        return self.at, self.out
