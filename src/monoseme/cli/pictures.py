@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from monoseme.core.errors import refuse
 from monoseme.store import Entry, PictureFolder, Sample, Source, demo_pictures, wheel_pictures
 
@@ -48,8 +50,8 @@ class Part:
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, i: int) -> Sample:
-        return self.source[self.places[i]]  # pyright: ignore[reportReturnType]
+    def __getitem__(self, i: int) -> Sample | Tensor:
+        return self.source[self.places[i]]
 
 
 class Drawn:

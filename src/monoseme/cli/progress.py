@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TextIO
 
 from monoseme import learning, store
 
@@ -18,8 +18,8 @@ EVERY = {True: 0.2, False: 5.0}  # seconds between two lines: on a terminal, els
 class Ticker:
     """Shows one line at a time; what it shows last stays. Use it in a ``with``."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self.stream = sys.stderr if stream is None else stream
+    def __init__(self) -> None:
+        self.stream = sys.stderr
         self.live = self.stream.isatty()
         self.last, self.width = float("-inf"), 0
 
@@ -38,6 +38,7 @@ class Ticker:
             return
         self.last = now
         if self.live:
+            line = line[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be taken back
             self.stream.write("\r" + line.ljust(self.width))
             self.width = len(line)
         else:
