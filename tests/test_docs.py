@@ -63,7 +63,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del REGISTRY[name]
 
 
-def make_photos(folder: Path, n: int = 12, size: int = 252) -> None:
+def make_photos(folder: Path, n: int = 9, size: int = 252) -> None:
     """A few pictures of blurred colours: something to harvest, nothing to learn from."""
     from PIL import Image
 
