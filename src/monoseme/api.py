@@ -221,7 +221,10 @@ def _comparisons(numbers: Evaluation, controls: Mapping[str, Evaluation]) -> tup
     runs = {"this run": numbers, **controls}
     names = list(numbers)
     rows: list[tuple[Outcome | str, ...]] = [(run, *(e[name] for name in names)) for run, e in runs.items()]
-    note = "The control is what the same fit gives where there is nothing to find."
+    note = (
+        "The same fit, with the same settings, on the control's activations. FVU across different activations says how "
+        "compressible they are, not whether parts mean something: a control may well have the lower one."
+    )
     return (Comparison("Beside the controls", ("", *names), tuple(rows), note),)
 
 

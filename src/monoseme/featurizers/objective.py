@@ -48,6 +48,13 @@ class AuxK:
     weight: float | None = None
     dead_after: int = 100_000
 
+    def __post_init__(self) -> None:
+        if self.on not in ("dead", "runners-up"):
+            raise refuse("on", "be 'dead' or 'runners-up'", repr(self.on), "Use None for no auxiliary loss.")
+        for name in ("k", "dead_after"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise refuse(name, "be at least 1", getattr(self, name), "It counts blocks or rows.")
+
 
 class Objective:
     """A featurizer and its loss, as the training loop wants them (`learning.Trainable`).

@@ -19,12 +19,12 @@ from monoseme.featurizers.encoders import LinearEncoder, TiedEncoder
 from monoseme.featurizers.featurizer import Featurizer
 from monoseme.featurizers.units import Norm, Units
 
-__all__ = ["ZOO", "BlockTopK", "Grassmannian", "ReLU", "TopK", "build"]
+__all__ = ["ZOO", "BlockTopK", "Grassmannian", "ReLU", "TopK", "build", "species"]
 
 ZOO: dict[str, Callable[..., Featurizer]] = {}
 
 
-def _species(make: Callable[..., Featurizer]) -> Callable[..., Featurizer]:
+def species(make: Callable[..., Featurizer]) -> Callable[..., Featurizer]:
     """Register a constructor, check the sizes every one shares, and let the product remember how it was made."""
     name, signature = make.__name__, inspect.signature(make)
 
@@ -43,7 +43,7 @@ def _species(make: Callable[..., Featurizer]) -> Callable[..., Featurizer]:
 
 
 def _check_sizes(arguments: dict[str, object]) -> None:
-    for key in ("d_in", "n_blocks", "block_size", "k"):
+    for key in ("d_in", "n_blocks", "block_size", "k", "retract_every"):
         value = arguments.get(key, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise refuse(key, "be a positive integer", repr(value), "Sizes count things.")
@@ -51,6 +51,11 @@ def _check_sizes(arguments: dict[str, object]) -> None:
     if k > n_blocks:  # pyright: ignore[reportOperatorIssue]
         raise refuse("k", f"be at most n_blocks = {n_blocks}", k, "Lower k or raise n_blocks.")
     check_sign(str(arguments.get("sign", "free")))
+    for key, words in {"constraint": ("ball", "sphere"), "retraction": ("polar", "cholesky")}.items():
+        if arguments.get(key, words[0]) not in words:
+            raise refuse(
+                key, f"be {' or '.join(map(repr, words))}", repr(arguments[key]), f"The default is {words[0]!r}."
+            )
 
 
 def build(name: str, arguments: dict[str, object]) -> Featurizer:
@@ -64,14 +69,14 @@ def build(name: str, arguments: dict[str, object]) -> Featurizer:
     return ZOO[name](**arguments)
 
 
-@_species
+@species
 def ReLU(d_in: int, n_blocks: int, *, learn_bias: bool = True, norm: Norm = "sqrt_d", seed: int = 0) -> Featurizer:
     """Linear encoder × R₊ × every positive latent × unit-norm atoms; trained with an L1 penalty (`lam` of the fit)."""
     encoder, dictionary = LinearEncoder(d_in, n_blocks, 1), UnitNorm(d_in, n_blocks, 1, seed, "sphere")
     return Featurizer(encoder, "nonneg", gates.Positive(), dictionary, Units(d_in, norm), learn_bias, {})
 
 
-@_species
+@species
 def TopK(
     d_in: int,
     n_blocks: int,
@@ -90,7 +95,7 @@ def TopK(
     return Featurizer(encoder, sign, gates.TopK(k), dictionary, Units(d_in, norm), learn_bias, {})
 
 
-@_species
+@species
 def BlockTopK(
     d_in: int,
     n_blocks: int,
@@ -108,7 +113,7 @@ def BlockTopK(
     return Featurizer(encoder, sign, gates.TopK(k), dictionary, Units(d_in, norm), False, {})
 
 
-@_species
+@species
 def Grassmannian(
     d_in: int,
     n_blocks: int,
