@@ -1,4 +1,7 @@
-"""Importing is cheap: no network, no heavy optional package, little time beyond torch's own."""
+"""Importing is cheap: no network, no heavy optional package, and less processor time than torch's own import takes.
+
+torch takes about one second; the share is measured in one process, so a busy machine slows both alike.
+"""
 
 import json
 import subprocess
@@ -13,13 +16,14 @@ def closed(event, arguments):
         raise AssertionError("importing reached for the network: " + event)
 
 sys.addaudithook(closed)
+start = time.process_time()
 import torch
 
-start = time.perf_counter()
+torch_only = time.process_time()
 import MODULE
 
-seconds = time.perf_counter() - start
-print(json.dumps([seconds, [name for name in {HEAVY} if name in sys.modules], torch.cuda.is_initialized()]))
+share = (time.process_time() - torch_only) / (torch_only - start)
+print(json.dumps([share, [name for name in {HEAVY} if name in sys.modules], torch.cuda.is_initialized()]))
 """
 
 
@@ -31,13 +35,13 @@ def imported(module: str) -> tuple[float, list[str], bool]:
 
 
 def test_importing_takes_little_beyond_torch() -> None:
-    seconds, heavy, cuda = imported("monoseme")
-    assert seconds <= 2
+    share, heavy, cuda = imported("monoseme")
+    assert share < 1
     assert heavy == []
     assert not cuda
 
 
 def test_the_command_line_takes_little_more() -> None:
-    seconds, heavy, _ = imported("monoseme.cli.main")
-    assert seconds <= 2
+    share, heavy, _ = imported("monoseme.cli.main")
+    assert share < 1
     assert heavy == []
