@@ -208,8 +208,9 @@ def _facts(featurizer: Featurizer, store: ActivationStore) -> dict[str, str]:
     return {
         "Model": f"{m['model']['name']} ({m['model']['weights']})",
         "Hook": m["hook"],
-        "Rows": ", ".join(f"{split} {m['rows'][split]:,}" for split in ("train", "validation", "test")),
-        "Samples": ", ".join(f"{split} {m['samples'][split]:,}" for split in ("train", "validation", "test")),
+        "Trained on": f"{m['rows']['train']:,} rows of {m['samples']['train']:,} samples",
+        "Held out": f"{m['rows']['test']:,} rows of {m['samples']['test']:,} samples",
+        "Validation": f"{m['rows']['validation']:,} rows of {m['samples']['validation']:,} samples",
         "Featurizer": f"{featurizer.recipe['name']}, {sizes}",
         "Settings": ", ".join(f"{key} {value}" for key, value in rest.items()),
     }
