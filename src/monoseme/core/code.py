@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from monoseme.core.errors import refuse
+from monoseme.core.support import Support
 
 __all__ = ["Code"]
 
@@ -55,6 +57,11 @@ class Code:
         """Number of coordinates in a block, b."""
         return self.values.shape[1]
 
+    @cached_property
+    def support(self) -> Support:
+        """Which blocks are active, without their values."""
+        return Support(self.indptr, self.indices, self.n_blocks)
+
     @property
     def l0(self) -> Int[Tensor, " n"]:
         """Active blocks of every row."""
@@ -63,7 +70,7 @@ class Code:
     @property
     def rows(self) -> Int[Tensor, " nnz"]:
         """The row of every entry."""
-        return torch.repeat_interleave(torch.arange(self.n_rows, device=self.indptr.device), self.l0)
+        return self.support.rows
 
     @property
     def presence(self) -> Float[Tensor, " nnz"]:
@@ -72,7 +79,7 @@ class Code:
 
     def counts(self) -> Int[Tensor, " G"]:
         """Return how many rows each block is active on. Add over batches, divide by rows: the density."""
-        return torch.bincount(self.indices.long(), minlength=self.n_blocks)
+        return self.support.counts()
 
     def to_dense(self) -> Float[Tensor, "*batch G b"]:
         """Return the codes with zeros written out, (..., G, b)."""
@@ -86,10 +93,8 @@ class Code:
         *batch, n_blocks, block_size = dense.shape
         flat = dense.reshape(-1, n_blocks, block_size)
         mask = (flat != 0).any(-1) if active is None else active.reshape(-1, n_blocks)
-        rows, indices = mask.nonzero(as_tuple=True)
-        indptr = torch.zeros(len(flat) + 1, dtype=torch.int64, device=dense.device)
-        torch.cumsum(mask.sum(1), 0, out=indptr[1:])
-        return cls(indptr, indices.to(torch.int32), flat[rows, indices], n_blocks, tuple(batch))
+        support = Support.from_mask(mask)
+        return cls(support.indptr, support.indices, flat[mask], n_blocks, tuple(batch))
 
     def entries_of(self, block: int) -> Int[Tensor, " m"]:
         """Positions (into `indices`, `values`, `rows`) of the entries of one block."""

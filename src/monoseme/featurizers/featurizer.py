@@ -148,8 +148,7 @@ class Featurizer(nn.Module):
                 f"{code.n_blocks} of size {code.block_size}",
                 "Decode it with the featurizer that made it.",
             )
-        support = Support(code.indptr, code.indices, code.n_blocks)
-        rows = fast.decode(code.values.to(self.atoms.dtype), support, self.atoms) + self.bias
+        rows = fast.decode(code.values.to(self.atoms.dtype), code.support, self.atoms) + self.bias
         return rows.reshape(*code.batch_shape, self.d_in)
 
     def _rows(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "n d"]:

@@ -154,7 +154,7 @@ class Objective:
     @torch.no_grad()
     def _count(self, support: Support) -> None:
         fired = support.counts() > 0
-        self.idle = torch.where(fired, 0, self.idle + support.n_rows)
+        self.idle = torch.where(fired, 0, self.idle.to(fired.device) + support.n_rows)
 
     def _revive(self, x: Tensor, residual: Tensor, support: Support, pre: Tensor) -> Tensor:
         """α · E‖r − z'D‖²; exactly zero, with no gradient, when there is nothing to revive."""
