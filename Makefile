@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CACHE ?= .cache
+JOBS ?= 2
 PICTURES := $(CACHE)/pictures
 
 .PHONY: demo test check bench docs setup pictures clean
@@ -31,21 +32,21 @@ demo: setup pictures
 	$(BIN)/monoseme demo --out runs/demo --pictures $(PICTURES)
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(JOBS)
 
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.harvest
 
 docs: setup
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) $(CACHE) .pytest_cache .ruff_cache
