@@ -6,15 +6,17 @@ docs/recovery). Use at inference only: pursuit *inside* training reconstructs we
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from monoseme.core.cones import Sign, project
+from monoseme.core.cones import Sign
 from monoseme.core.support import Support
-from monoseme.featurizers.dictionaries import orthonormalise
 
 __all__ = ["least_squares", "pursue", "solve_rows"]
+
+SWEEPS, TOL = 200, 1e-10  # of the nonnegative solver: most sweeps, and the KKT residual relative to the row
 
 
 def least_squares(
@@ -44,7 +46,7 @@ def solve_rows(
     design = atoms[blocks].reshape(n, s * b, d).to(torch.float64)
     gram = design @ design.mT
     target = torch.einsum("npd,nd->np", design, x.to(torch.float64))
-    z = _nonneg(gram, target) if sign == "nonneg" else _free(gram, target)
+    z = _nonneg(gram, target, design, x.to(torch.float64)) if sign == "nonneg" else _free(gram, target)
     return z.reshape(n, s, b).to(x.dtype)
 
 
@@ -62,23 +64,39 @@ def _free(gram: Float[Tensor, "n p p"], target: Float[Tensor, "n p"]) -> Float[T
 
 
 def _nonneg(
-    gram: Float[Tensor, "n p p"], target: Float[Tensor, "n p"], sweeps: int = 2000, tol: float = 1e-10
+    gram: Float[Tensor, "n p p"], target: Float[Tensor, "n p"], design: Float[Tensor, "n p d"], x: Float[Tensor, "n d"]
 ) -> Float[Tensor, "n p"]:
-    """Nonnegative least squares by cyclic coordinate descent, until the KKT conditions hold to `tol` of ‖target‖∞."""
+    """Nonnegative least squares, until the KKT conditions of every row hold to `TOL` of its own ‖target‖∞.
+
+    All rows together by cyclic coordinate descent; those whose atoms are so alike that it creeps, by an active set.
+    """
+    z, slack = _descend(gram, target)
+    violation = torch.where(z > 0, slack.abs(), slack.clamp_min(0)).amax(1)
+    for row in (violation > TOL * target.abs().amax(1)).nonzero().squeeze(1).tolist():
+        z[row] = torch.from_numpy(_active_set(design[row].mT.cpu().numpy(), x[row].cpu().numpy()))
+    return z
+
+
+def _descend(gram: Float[Tensor, "n p p"], target: Float[Tensor, "n p"]) -> tuple[Tensor, Tensor]:
+    """Coordinate descent on z ≥ 0 from zero; z, and minus the gradient there, target − gram z."""
     diagonal = torch.diagonal(gram, dim1=-2, dim2=-1)
     step = torch.where(diagonal > 0, 1 / diagonal.clamp_min(1e-300), torch.zeros_like(diagonal))
-    z = torch.zeros_like(target)
-    slack = target.clone()  # minus the gradient: target − gram z
-    limit = tol * target.abs().amax().clamp_min(1e-300)
-    for _ in range(sweeps):
+    z, slack = torch.zeros_like(target), target.clone()
+    limit = TOL * target.abs().amax(1)
+    for _ in range(SWEEPS):
         for j in range(target.shape[1]):
             new = (z[:, j] + slack[:, j] * step[:, j]).clamp_min(0)
             slack -= (new - z[:, j]).unsqueeze(1) * gram[:, :, j]
             z[:, j] = new
-        violation = torch.where(z > 0, slack.abs(), slack.clamp_min(0))
-        if float(violation.amax()) <= limit:
+        if bool((torch.where(z > 0, slack.abs(), slack.clamp_min(0)).amax(1) <= limit).all()):
             break
-    return z
+    return z, slack
+
+
+def _active_set(design: np.ndarray, x: np.ndarray) -> np.ndarray:
+    from scipy.optimize import nnls  # Lawson & Hanson 1974
+
+    return nnls(design, x, maxiter=100 * design.shape[1])[0]
 
 
 def pursue(
@@ -87,26 +105,49 @@ def pursue(
     """Block orthogonal matching pursuit.
 
     `sizes[i]` times: take the block that explains most of the residual, then refit all chosen blocks jointly.
-    What a block explains is the norm of the residual's projection on its span (on its positive ray for nonneg scalars),
-    so the scale of the atoms does not matter.
+    What a block explains is the squared norm of the residual's projection on its span, or on the cone that its atoms
+    generate, so the scale of the atoms does not matter. Atoms may be zero, alike, or more than there are dimensions.
     """
     n, (n_blocks, b, _) = len(x), atoms.shape
     most = min(int(sizes.max()) if n else 0, n_blocks)
-    frames = orthonormalise(atoms) if b > 1 else torch.nn.functional.normalize(atoms, dim=-1)
-    flat = frames.reshape(n_blocks * b, -1)
+    basis = _spans(atoms) if sign == "free" else atoms
     chosen = torch.zeros(n, most, dtype=torch.int64, device=x.device)
     taken = torch.zeros(n, n_blocks, dtype=torch.bool, device=x.device)
     z = x.new_zeros(n, most, b)
     for step in range(most):
         live = (sizes > step).nonzero().squeeze(1)
         residual = x[live] - torch.einsum("nsb,nsbd->nd", z[live, :step], atoms[chosen[live, :step]])
-        gain = project((residual @ flat.T).reshape(len(live), n_blocks, b), sign).square().sum(-1)
+        along = (residual @ basis.reshape(n_blocks * b, -1).T).reshape(len(live), n_blocks, b)
+        gain = along.square().sum(-1) if sign == "free" else _on_cones(along, atoms)
         best = gain.masked_fill(taken[live], -1.0).argmax(1)
         chosen[live, step] = best
         taken[live, best] = True
         z[live, : step + 1] = solve_rows(x[live], chosen[live, : step + 1], atoms, sign)
     active = (torch.arange(most, device=x.device) < sizes.unsqueeze(1)) & (z != 0).any(-1)
     return _compress(chosen, z, active, n_blocks)
+
+
+def _spans(atoms: Float[Tensor, "G b d"]) -> Float[Tensor, "G b d"]:
+    """Orthonormal rows that span each block, and zero rows where its rank is below b."""
+    wide = atoms.to(torch.float64)
+    values, vectors = torch.linalg.eigh(wide @ wide.mT)
+    real = values > 1e-10 * values[:, -1:].clamp_min(1e-300)
+    root = torch.where(real, values, torch.ones_like(values)).rsqrt() * real
+    return (root.unsqueeze(-1) * (vectors.mT @ wide)).to(atoms.dtype)
+
+
+def _on_cones(along: Float[Tensor, "n G b"], atoms: Float[Tensor, "G b d"], sweeps: int = 20) -> Float[Tensor, "n G"]:
+    """Squares each block explains by itself with z ≥ 0, max 2 z·a − z D Dᵀ zᵀ with a = D r; exact at once for b = 1."""
+    b = along.shape[-1]
+    gram = atoms @ atoms.mT
+    z, slack = torch.zeros_like(along), along.clone()
+    for _ in range(sweeps if b > 1 else 1):
+        for j in range(b):
+            size = gram[:, j, j]
+            new = (z[..., j] + slack[..., j] / torch.where(size > 0, size, torch.ones_like(size))).clamp_min(0)
+            slack -= (new - z[..., j]).unsqueeze(-1) * gram[:, j]
+            z[..., j] = new
+    return (z * (along + slack)).sum(-1)
 
 
 def _compress(
