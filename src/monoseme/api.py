@@ -17,7 +17,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.files import read_json, write_json
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.protocols import Featurizes, Refine
-from monoseme.core.rows import ArrayRows, RowSource
+from monoseme.core.rows import ArrayRows, RowSource, as_rows
 from monoseme.evaluation import Evaluation, gallery, recover
 from monoseme.evaluation import evaluate as evaluate_rows
 from monoseme.explorer.static import write_pages
@@ -54,7 +54,7 @@ def rows_of(data: Data, split: str = "train") -> RowSource:
         return data.rows(split)
     if isinstance(data, Sample):
         return ArrayRows(data.x)
-    return ArrayRows(data) if isinstance(data, (Tensor, np.ndarray)) else data
+    return as_rows(data)
 
 
 def fit(featurizer: Featurizer, data: Data, *, out: str | Path | None = None, **options: Any) -> FitResult:

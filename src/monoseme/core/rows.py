@@ -6,6 +6,7 @@ store has the one on disk. Shuffled reading is a pure function of (seed, step), 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -19,7 +20,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.seeds import generator
 from monoseme.core.stats import Moments, moments
 
-__all__ = ["ArrayRows", "Batch", "RowSource", "as_rows"]
+__all__ = ["ArrayRows", "Batch", "RowSource", "as_rows", "as_tensor"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class ArrayRows:
     """
 
     def __init__(self, x: Tensor | np.ndarray, sample: Int[Tensor, " n"] | None = None) -> None:
-        tensor = torch.as_tensor(x)
+        tensor = as_tensor(x)
         if not tensor.is_floating_point():
             raise refuse("data", "hold floating-point rows", tensor.dtype, "Convert it with .float().")
         if tensor.ndim < 2 or tensor.numel() == 0:
@@ -127,5 +128,23 @@ class ArrayRows:
 
 
 def as_rows(data: RowSource | Tensor | np.ndarray) -> RowSource:
-    """Return a `RowSource`: arrays are wrapped, sources pass through."""
-    return ArrayRows(data) if isinstance(data, (Tensor, np.ndarray)) else data
+    """Return a `RowSource`: arrays are wrapped, sources pass through, anything else is refused."""
+    if isinstance(data, (Tensor, np.ndarray)):
+        return ArrayRows(data)
+    if not hasattr(data, "in_order"):
+        raise refuse("data", "be a store, rows in memory, or a RowSource", type(data).__name__, "Make it a tensor.")
+    return data
+
+
+def as_tensor(x: Tensor | np.ndarray) -> Tensor:
+    """Return a tensor on the same memory where torch can read it so, and on a copy where it cannot."""
+    if not isinstance(x, np.ndarray):
+        return x
+    if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+        raise refuse("data", "hold floating-point rows", x.dtype, "Convert it with .astype('float32').")
+    if not x.dtype.isnative or min(x.strides, default=0) < 0:
+        x = x.astype(x.dtype.newbyteorder("="), order="C")
+    with warnings.catch_warnings():
+        # rows are only read; a memory map of a large file must not be copied for that
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.as_tensor(x)
