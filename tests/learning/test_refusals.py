@@ -1,5 +1,6 @@
 """Bad settings and bad calls: one line that names the argument."""
 
+import numpy as np
 import pytest
 from learning_toy import Toy, toy_rows
 
@@ -17,6 +18,8 @@ def assert_one_line(error: pytest.ExceptionInfo[BaseException], argument: str) -
     [
         ("steps", {"steps": 0}),
         ("batch_size", {"batch_size": 0}),
+        ("batch_size", {"batch_size": 2.5}),
+        ("seed", {"seed": "a"}),
         ("log_every", {"log_every": 0}),
         ("checkpoint_every", {"checkpoint_every": 0}),
         ("lr", {"lr": 0.0}),
@@ -31,6 +34,14 @@ def test_bad_settings(argument, settings, monkeypatch) -> None:
     with pytest.raises(UserError) as error:
         TrainConfig(**({"steps": 10} | settings))
     assert_one_line(error, argument)
+
+
+def test_numbers_of_numpy_can_be_logged_and_kept(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(TrainConfig, "__init__", getattr(TrainConfig.__init__, "__wrapped__", TrainConfig.__init__))
+    for lr in (np.float32(0.01), {"only": np.float32(0.01)}):
+        config = TrainConfig(steps=3, batch_size=8, lr=lr)  # pyright: ignore[reportArgumentType]
+        train(Toy(), toy_rows(), config=config, out=tmp_path / type(lr).__name__)
+        assert train(Toy(), toy_rows(), config=config, out=tmp_path / type(lr).__name__).steps == 3
 
 
 @pytest.mark.parametrize(

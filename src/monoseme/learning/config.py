@@ -51,8 +51,11 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "log_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise refuse(name, "be at least 1", getattr(self, name), "Give a positive whole number.")
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise refuse(name, "be at least 1", repr(value), "Give a positive whole number.")
+        if not isinstance(self.seed, int):
+            raise refuse("seed", "be a whole number", repr(self.seed), "0 is as good as any.")
         for rate in self.lr.values() if isinstance(self.lr, Mapping) else [self.lr]:
             if not (rate > 0 and math.isfinite(rate)):
                 raise refuse("lr", "be positive and finite", self.lr, "Start from 1e-3.")
@@ -65,16 +68,18 @@ class TrainConfig:
         """Peak learning rate of every object."""
         names = list(names)
         if not isinstance(self.lr, Mapping):
-            return dict.fromkeys(names, self.lr)
+            return dict.fromkeys(names, float(self.lr))
         if wrong := sorted(self.lr.keys() - set(names)):
             raise refuse("lr", "name objects of this run", wrong[0], closest(wrong[0], names))
         if missing := sorted(set(names) - self.lr.keys()):
             raise refuse("lr", "have one rate for each object", f"none for {missing[0]}", "Add it, or give one number.")
-        return {name: self.lr[name] for name in names}
+        return {name: float(self.lr[name]) for name in names}
 
     def identity(self) -> dict[str, Any]:
         """Plain JSON values of all that decides the outcome of a run: every field but `checkpoint_every`."""
         plain = asdict(self)
-        plain["lr"] = dict(self.lr) if isinstance(self.lr, Mapping) else self.lr
+        # numbers may come as NumPy's, which JSON does not know
+        plain["lr"] = self.rates(self.lr) if isinstance(self.lr, Mapping) else float(self.lr)
+        plain["clip"] = None if self.clip is None else float(self.clip)
         del plain["checkpoint_every"]
         return plain
