@@ -34,6 +34,10 @@ CASES = {
     "an unknown featurizer": (lambda: build("TopKK", {}), "Did you mean"),
     "unknown arguments": (lambda: build("TopK", {"depth": 3}), "arguments must fit TopK"),
     "another width to encode": (lambda: TopK(8, 4, k=1).encode(rows(d=9)), "x must have width d_in = 8"),
+    "too large for single precision": (
+        lambda: TopK(8, 4, k=1).encode(rows().double() * 1e300),
+        "NaN or infinity in row 0",
+    ),
     "NaN to encode": (lambda: TopK(8, 4, k=1).encode(nan_at(7)), "NaN or infinity in row 7"),
     "another featurizer's code": (
         lambda: TopK(8, 4, k=1).decode(BlockTopK(8, 4, 2, k=1).encode(rows())),
@@ -50,6 +54,10 @@ CASES = {
     "constant rows": (
         lambda: fit(TopK(8, 4, k=1), ArrayRows(torch.full((64, 8), 3.3)), batch_size=8),
         "data must vary between rows",
+    ),
+    "rows that differ by less than a float can": (
+        lambda: fit(TopK(8, 4, k=1), ArrayRows(rows().double() * 1e-60), batch_size=8),
+        "data must vary between rows; got 64 rows of variance",
     ),
     "no rows": (lambda: ArrayRows(rows()[:0]), "data must hold at least one row"),
     "integers to fit": (lambda: TopK(8, 4, k=1).fit(rows().long()), "data must hold floating-point rows"),
@@ -142,6 +150,8 @@ UNCHECKED = {
     "BlockTopK(8, 4, 2, k=1, constraint='cube')": "constraint must be 'ball' or 'sphere'; got 'cube'.",
     "Grassmannian(8, 4, 2, k=1, retraction='svd')": "retraction must be 'polar' or 'cholesky'; got 'svd'.",
     "Grassmannian(8, 4, 2, k=1, retract_every=0)": "retract_every must be a positive integer; got 0.",
+    "AuxK(weight=float('nan'))": "weight must be at least 0; got nan.",
+    "fit(ReLU(8, 4), ArrayRows(torch.rand(9, 8)), lam=float('nan'))": "lam must be at least 0; got nan.",
     "AuxK(on='all')": "on must be 'dead' or 'runners-up'; got 'all'.",
     "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), aux='zombies')": "on must be 'dead' or 'runners-up'",
     "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), step=3)": "fit() got an unexpected keyword argument 'step'",

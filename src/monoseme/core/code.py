@@ -75,7 +75,7 @@ class Code:
     @property
     def presence(self) -> Float[Tensor, " nnz"]:
         """‖z_g‖ of every entry."""
-        return self.values.square().sum(1).sqrt()
+        return self.values.double().square().sum(1).sqrt().to(self.values.dtype)  # squares of 1e20 need double
 
     def counts(self) -> Int[Tensor, " G"]:
         """Return how many rows each block is active on. Add over batches, divide by rows: the density."""

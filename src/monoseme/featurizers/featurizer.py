@@ -22,6 +22,7 @@ from monoseme.core.cones import Sign, project
 from monoseme.core.errors import refuse
 from monoseme.core.kernels import fast
 from monoseme.core.protocols import Refine
+from monoseme.core.rows import as_tensor
 from monoseme.core.support import Support
 from monoseme.featurizers import refine as refinement
 from monoseme.featurizers.dictionaries import Dictionary
@@ -162,7 +163,7 @@ class Featurizer(nn.Module):
         if not x.is_floating_point():
             raise refuse("x", "be floating point", x.dtype, "Convert it with .float().")
         flat = x.reshape(-1, self.d_in)
-        finite = torch.isfinite(flat).all(1)
+        finite = torch.isfinite(flat.to(self.units.shift.dtype)).all(1)  # 1e300 is infinite in single precision
         if not bool(finite.all()):
             bad = int((~finite).nonzero()[0])
             raise refuse("x", "be finite", f"NaN or infinity in row {bad}", "Drop the row, or find what made it.")
@@ -210,7 +211,7 @@ class Featurizer(nn.Module):
         """Codes of the rows of X as a SciPy sparse array (n, G·b), raw units."""
         from scipy.sparse import csr_array
 
-        code = self.encode(torch.as_tensor(X))
+        code = self.encode(as_tensor(X))
         b = code.block_size
         columns = (code.indices.long().unsqueeze(1) * b + torch.arange(b)).reshape(-1)
         shape = (code.n_rows, code.n_blocks * b)

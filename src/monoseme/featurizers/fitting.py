@@ -94,7 +94,7 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
     named = {"featurizer": featurizers} if alone else dict(featurizers)
     if not named:
         raise refuse("featurizers", "hold at least one", "none", "Pass one, or several by name.")
-    aux = AuxK(on=aux) if isinstance(aux, str) else aux
+    aux, lam = AuxK(on=aux) if isinstance(aux, str) else aux, float(lam)
     objectives = {}
     for name, featurizer in named.items():
         if featurizer.gate.mostly_on and lam == 0:

@@ -54,6 +54,8 @@ class AuxK:
         for name in ("k", "dead_after"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise refuse(name, "be at least 1", getattr(self, name), "It counts blocks or rows.")
+        if self.weight is not None and not self.weight >= 0:
+            raise refuse("weight", "be at least 0", self.weight, "It weighs the auxiliary loss.")
 
 
 class Objective:
@@ -70,7 +72,7 @@ class Objective:
     """
 
     def __init__(self, featurizer: Featurizer, lam: float = 0.0, aux: AuxK | None = None) -> None:
-        if lam < 0:
+        if not lam >= 0:
             raise refuse("lam", "be at least 0", lam, "It weighs the penalty 2·lam·‖z‖.")
         self.featurizer, self.lam, self.aux = featurizer, lam, aux
         self.idle = torch.zeros(featurizer.n_blocks, dtype=torch.int64)  # rows since each block last fired
@@ -98,7 +100,7 @@ class Objective:
                 "data", f"have width d_in = {self.featurizer.d_in}", rows.d_in, "Build the featurizer with this width."
             )
         units = self.featurizer.units
-        if bool(units.fitted) and units.norm != "none":
+        if bool(units.fitted):
             return
         units.fit(rows.moments)
         x = units.enter(rows.batch(0, min(FIRST_ROWS, len(rows)), 0).x)
@@ -115,7 +117,8 @@ class Objective:
         if self.aux is not None:
             loss = loss + self._revive(x, error.detach(), support, pre)
         self._count(support)
-        total = x.square().sum(1).mean()
+        # about the batch's own mean: training units need not be centred on these rows (norm "none", another data set)
+        total = (x - x.mean(0)).square().sum() / len(x)
         numbers: dict[str, float | Tensor] = {
             "loss": loss.detach(),
             "fvu": (square / total).detach(),

@@ -39,7 +39,7 @@ class Units(nn.Module):
         self.norm = norm
         self.register_buffer("shift", torch.zeros(d_in))
         self.register_buffer("scale", torch.ones(()))
-        self.register_buffer("fitted", torch.tensor(norm == "none"))
+        self.register_buffer("fitted", torch.tensor(False))
 
     def fit(self, moments: Moments) -> None:
         """Take shift and scale from the training rows, once; a second call changes nothing.
@@ -47,18 +47,19 @@ class Units(nn.Module):
         Raises
         ------
         UserError
-            If the rows are constant: they have no variance to explain, and no scale.
+            If the rows are constant, up to rounding: they have no variance to explain, and no scale.
         """
         if bool(self.fitted):
             return
-        mean_square = moments.mean_square_norm
-        if not mean_square > 1e-20 * max(float(moments.mean.square().sum()), 1e-20):
-            raise refuse(
-                "data", "vary between rows", f"{moments.count} equal rows", "Check the hook and the token policy."
-            )
-        target = len(self.shift) if self.norm == "sqrt_d" else 1.0
-        self.shift.copy_(moments.mean)
-        self.scale.fill_((mean_square / target) ** 0.5)
+        if self.norm != "none":
+            mean_square, target = moments.mean_square_norm, len(self.shift) if self.norm == "sqrt_d" else 1.0
+            scale = (mean_square / target) ** 0.5
+            rounding = 1e-20 * float(moments.mean.square().sum())
+            if not (mean_square > rounding and scale >= torch.finfo(self.scale.dtype).tiny):
+                got = f"{moments.count} rows of variance {mean_square:.3g}"
+                raise refuse("data", "vary between rows", got, "Check the hook and the token policy.")
+            self.shift.copy_(moments.mean)
+            self.scale.fill_(scale)
         self.fitted.fill_(True)
 
     def enter(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
