@@ -1,11 +1,13 @@
 """Full disks and killed writers."""
 
 import errno
+from pathlib import Path
 
 import pytest
 from safetensors import SafetensorError
 
-from monoseme.core.files import atomic_folder, explain_full_disk, settle_folder
+from monoseme.core.errors import UserError
+from monoseme.core.files import atomic_folder, explain_full_disk, read_json, settle_folder
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,11 @@ def test_settle_keeps_the_new_folder_and_strangers(tmp_path) -> None:
 def test_settle_of_nothing(tmp_path) -> None:
     settle_folder(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a": ' + "9" * 5000 + "}", "{", "\x00"])
+def test_json_of_any_kind_of_damage_is_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UserError, match=r"^path must hold valid JSON; got .*a\.json") as error:
+        read_json(tmp_path / "a.json")
+    assert "\n" not in str(error.value)

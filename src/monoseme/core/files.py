@@ -30,6 +30,7 @@ __all__ = [
     "read_json",
     "settle_folder",
     "sha256",
+    "sweep",
     "write_json",
     "write_tensors",
 ]
@@ -91,6 +92,13 @@ def settle_folder(path: Path) -> None:
             old.rename(path)
     for leftover in (*path.parent.glob(f".{path.name}.*.part"), *path.parent.glob(f".{path.name}.*.old")):
         shutil.rmtree(leftover, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed writers of `atomic_path` left in `folder`, while no other can be writing there."""
+    for leftover in Path(folder).glob(".*.part"):
+        if leftover.is_file():
+            leftover.unlink(missing_ok=True)
 
 
 def _umask() -> int:
@@ -160,7 +168,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise refuse("path", f"hold the file {path.name}", f"{path} (no such file)", "Check the folder.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, digits or brackets without end
         raise refuse("path", "hold valid JSON", f"{path} ({error})", "The file is damaged; make it again.") from None
 
 

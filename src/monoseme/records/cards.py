@@ -12,7 +12,7 @@ from torch import Tensor
 
 from monoseme.core.cards import BlockCard, Shown
 from monoseme.core.errors import refuse
-from monoseme.records.parse import Entry
+from monoseme.core.parse import Entry
 
 __all__ = ["pack_cards", "unpack_cards"]
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from monoseme.core.errors import closest, refuse
 from monoseme.core.outcome import Outcome
-from monoseme.records.parse import Entry
+from monoseme.core.parse import Entry
 from monoseme.records.rules import FIELDS, Rule, RuleResult, only_fields, parse_rule
 
 __all__ = ["Claim", "Claims", "Status", "Verdict", "judge", "parse_claims"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from monoseme.core.errors import refuse
 from monoseme.core.files import read_json, write_json
+from monoseme.core.parse import Entry
 from monoseme.records.claims import Claims
-from monoseme.records.parse import Entry
 
 __all__ = ["OUTCOMES", "PLAN", "changes", "digest", "freeze", "now", "verify"]
 

@@ -19,9 +19,9 @@ from typing import Any
 from monoseme.core.errors import refuse
 from monoseme.core.files import only_writer, read_json, write_json
 from monoseme.core.outcome import Outcome
+from monoseme.core.parse import Entry
 from monoseme.records.claims import Claims, Verdict, judge, parse_claims
 from monoseme.records.environment import environment
-from monoseme.records.parse import Entry
 from monoseme.records.plan import OUTCOMES, freeze, verify
 
 __all__ = ["Recipe", "Reproduction", "reproduce"]

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from monoseme.core.errors import closest, refuse
 from monoseme.core.outcome import Outcome
-from monoseme.records.parse import Entry
+from monoseme.core.parse import Entry
 
 __all__ = ["FIELDS", "Rule", "RuleResult", "only_fields", "parse_rule"]
 

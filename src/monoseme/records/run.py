@@ -12,8 +12,8 @@ from monoseme.core.cards import BlockCard
 from monoseme.core.errors import refuse
 from monoseme.core.files import read_json, sha256, write_json, write_tensors
 from monoseme.core.outcome import Outcome
+from monoseme.core.parse import Entry
 from monoseme.records.cards import pack_cards, unpack_cards
-from monoseme.records.parse import Entry
 
 __all__ = ["Comparison", "Curve", "Histogram", "OutcomeGroup", "RunRecord", "SampleView", "relative_path"]
 
