@@ -1,7 +1,9 @@
 """Every mistake a user can make here gets one line that names the argument, the rule, what came, and the next step."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from monoseme.core.code import Code
 from monoseme.core.errors import UserError
 from monoseme.core.rows import ArrayRows
 from monoseme.core.seeds import generator
-from monoseme.featurizers import BlockTopK, Grassmannian, ReLU, TopK, build, fit, load
+from monoseme.featurizers import BlockTopK, Grassmannian, ReLU, TopK, build, fit, load, units, zoo
 from monoseme.featurizers.objective import Objective
 
 
@@ -138,6 +140,58 @@ def test_saving_never_overwrites_a_stranger(tmp_path):
     with pytest.raises(UserError, match="nothing was overwritten"):
         TopK(8, 4, k=1).save(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+def edited(path: Path, **changes: object) -> Path:
+    TopK(8, 4, k=1).save(path)
+    manifest = json.loads((path / "featurizer.json").read_text())
+    arguments = changes.pop("arguments", {})
+    if isinstance(arguments, dict):
+        arguments = manifest["arguments"] | arguments
+    (path / "featurizer.json").write_text(json.dumps(manifest | changes | {"arguments": arguments}))
+    return path
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"name": name} for name in (None, 5, ["TopK"], "../../etc/passwd", "__class__")),
+        *({"arguments": value} for value in (None, 5, "x", [1])),
+        *({"arguments": {"n_blocks": value}} for value in (10**12, "4", None, 4.0)),
+        *({"arguments": {"seed": value}} for value in ("a", None, 1e300)),
+        *({"arguments": {"learn_bias": value}} for value in ("yes", None, [1])),
+        *({"arguments": value} for value in ({"d_in": 10**12}, {"sign": ["x"]}, {"block_size": "x"})),
+    ],
+)
+def test_a_description_edited_by_hand_is_refused(tmp_path, changes, monkeypatch) -> None:
+    for module in (zoo, units):  # users have no shape checker before these
+        for name in ("check_sign", "Units"):
+            if hasattr(getattr(module, name, None), "__wrapped__"):
+                monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
+    path = edited(tmp_path / "f", **changes)
+    with pytest.raises(UserError) as error:
+        load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_dictionary_larger_than_memory_is_refused() -> None:
+    with pytest.raises(UserError, match=r"n_blocks must fit into memory; got 32,000,000 GB"):
+        TopK(8, 10**15, k=1)
+
+
+def test_double_precision_comes_back(tmp_path) -> None:
+    featurizer = TopK(8, 4, k=1).double()
+    featurizer.dictionary.weight.data /= 3
+    assert torch.equal(load(featurizer.save(tmp_path / "f")).atoms, featurizer.atoms)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "..", "checkpoint", "a\0b", "a\nb", "x" * 300, "mine"])
+def test_names_that_cannot_be_folders_are_refused_before_training(tmp_path, name) -> None:
+    (tmp_path / "run" / "mine").mkdir(parents=True)
+    with pytest.raises(UserError) as error:
+        fit({name: TopK(8, 4, k=1)}, ArrayRows(rows()), steps=1, batch_size=8, out=tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
 
 
 # In the tests a shape checker stands before every function; users have none, so these run in a process without it.

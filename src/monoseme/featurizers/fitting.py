@@ -10,10 +10,14 @@ from typing import Any, Literal, overload
 from monoseme.core.errors import refuse
 from monoseme.core.rows import RowSource
 from monoseme.featurizers.featurizer import Featurizer
+from monoseme.featurizers.io import check_target
 from monoseme.featurizers.objective import AuxK, Objective
 from monoseme.learning import History, Progress, Schedule, TrainConfig, train
 
 __all__ = ["FitResult", "fit"]
+
+# what else lies in the folder of a run
+TAKEN = ("checkpoint", "log.jsonl", "origin.json", "record.json", "cards.safetensors", "pages")
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,10 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
         checkpoint_every=checkpoint_every,
     )
     folder = None if out is None else Path(out)
+    if folder is not None:
+        for name in named:
+            _check_name(name)
+            check_target(folder / name)
     about = {
         name: {**o.featurizer.recipe, "lam": lam, "aux": asdict(aux) if aux else None} for name, o in objectives.items()
     }
@@ -122,3 +130,10 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
             featurizer.save(folder / name)
         results[name] = FitResult(featurizer, histories[name], folder)
     return results["featurizer"] if alone else results
+
+
+def _check_name(name: str) -> None:
+    """Refuse, before training, what cannot be the name of a folder inside the run's."""
+    if not 0 < len(name) <= 100 or not name.isprintable() or name[0] == "." or {"/", "\\"} & set(name) or name in TAKEN:
+        rule = "have names that can be folders, when there is an out"
+        raise refuse("featurizers", rule, ascii(name), f"Use a short word, and none of {', '.join(TAKEN)}.")

@@ -10,15 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from monoseme.core.errors import refuse
 from monoseme.core.files import atomic_folder, read_json, write_json, write_tensors
+from monoseme.core.parse import Entry
 from monoseme.featurizers.featurizer import Featurizer
 from monoseme.featurizers.zoo import build
 
-__all__ = ["load", "save"]
+__all__ = ["check_target", "load", "save"]
 
 FORMAT = "monoseme-featurizer"
 VERSION = 1
@@ -27,8 +28,7 @@ WEIGHTS, MANIFEST = "featurizer.safetensors", "featurizer.json"
 
 def save(featurizer: Featurizer, path: Path) -> Path:
     """Write the folder `path`, all or nothing; an existing featurizer there is replaced."""
-    if path.exists() and not (path / MANIFEST).exists():
-        raise refuse("path", "be new or hold a featurizer", path, "Choose another folder; nothing was overwritten.")
+    check_target(path)
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -44,13 +44,19 @@ def save(featurizer: Featurizer, path: Path) -> Path:
     return path
 
 
+def check_target(path: Path) -> None:
+    """Raise when a featurizer must not be written to `path`, because something else lies there."""
+    if path.exists() and not (path / MANIFEST).exists():
+        raise refuse("path", "be new or hold a featurizer", path, "Choose another folder; nothing was overwritten.")
+
+
 def load(path: str | Path) -> Featurizer:
     """Read a featurizer from its folder, or from a run that holds one.
 
     Raises
     ------
     UserError
-        If the folder holds no featurizer, a newer format, or tensors that do not fit.
+        If the folder holds no featurizer, a newer format, a damaged file, or tensors that do not fit.
     """
     folder = Path(path)
     if not (folder / MANIFEST).exists() and (folder / "featurizer" / MANIFEST).exists():
@@ -60,9 +66,18 @@ def load(path: str | Path) -> Featurizer:
         raise refuse("path", f"hold the format {FORMAT}", folder, "Was it written by monoseme?")
     if manifest.get("version") != VERSION or manifest.get("row_affine") is not None:
         raise refuse("path", f"be of version {VERSION} without a row affine", folder, "Update monoseme.")
-    featurizer = build(manifest["name"], manifest["arguments"])
+    root = Entry(manifest, str(folder / MANIFEST))
+    name, arguments = root.get("name", str), root.get("arguments", dict)
+    sizes = Entry(arguments, f"{root.path}: arguments")
     try:
-        featurizer.load_state_dict(load_file(folder / WEIGHTS))
+        # compared before anything is built: a wrong size in the JSON must not take all memory
+        with safe_open(str(folder / WEIGHTS), framework="pt") as file:
+            shape = file.get_slice("dictionary.weight").get_shape()
+        block_size = sizes.get("block_size", int) if "block_size" in arguments else 1
+        if shape != [sizes.get("n_blocks", int) * block_size, sizes.get("d_in", int)]:
+            raise RuntimeError(f"atoms of shape {shape}")
+        featurizer, tensors = build(name, arguments), load_file(folder / WEIGHTS)
+        featurizer.to(tensors["dictionary.weight"].dtype).load_state_dict(tensors)
     except (SafetensorError, RuntimeError, OSError) as error:
         got = f"{folder / WEIGHTS}: {error}"
         raise refuse("path", "hold the tensors its JSON describes", got, "Copy it again.") from None

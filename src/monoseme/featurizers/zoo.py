@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
+import os
 from collections.abc import Callable
 from typing import Literal
 
@@ -47,6 +49,14 @@ def _check_sizes(arguments: dict[str, object]) -> None:
         value = arguments.get(key, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise refuse(key, "be a positive integer", repr(value), "Sizes count things.")
+    for key, kind in (("seed", int), ("learn_bias", bool)):
+        if not isinstance(arguments.get(key, kind()), kind):
+            raise refuse(key, f"be of type {kind.__name__}", repr(arguments[key]), "See the constructor.")
+    sizes: list[int] = [arguments.get(key, 1) for key in ("d_in", "n_blocks", "block_size")]  # pyright: ignore
+    size = 4 * math.prod(sizes)
+    if size > (memory := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+        got = f"{size / 1e9:,.0f} GB of atoms, where there are {memory / 1e9:,.0f} GB"
+        raise refuse("n_blocks", "fit into memory", got, "Lower n_blocks or block_size.")
     k, n_blocks = arguments.get("k", 1), arguments["n_blocks"]
     if k > n_blocks:  # pyright: ignore[reportOperatorIssue]
         raise refuse("k", f"be at most n_blocks = {n_blocks}", k, "Lower k or raise n_blocks.")
