@@ -104,6 +104,17 @@ def test_another_version_is_refused(done) -> None:
         again(done)
 
 
+@pytest.mark.parametrize("key", ["run", "step", "finished", "seconds", "objects", "sha256"])
+@pytest.mark.parametrize("value", [None, "x", [], {}])
+def test_a_description_edited_by_hand_is_refused(done, key, value) -> None:
+    path = done / "checkpoint" / "checkpoint.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps(about | {key: value}))
+    with pytest.raises(UserError, match="must") as error:
+        again(done)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("resume", [True, False])
 def test_killed_between_the_two_renames(done, resume) -> None:
     (done / "checkpoint").rename(done / ".checkpoint.abc.old")

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from monoseme.core.errors import refuse
 from monoseme.core.files import atomic_folder, read_json, settle_folder, sha256, write_json, write_tensors
+from monoseme.core.parse import Entry
 
 __all__ = ["Checkpoint", "load_checkpoint", "save_checkpoint"]
 
@@ -94,17 +95,19 @@ def load_checkpoint(folder: Path, run: Mapping[str, Any]) -> Checkpoint | None:
         raise refuse(
             "out", f"hold a {FORMAT} of version {VERSION}", folder, "Use the release that wrote it, or another folder."
         )
-    _refuse_other_run(folder, about["run"], run)
-    tensors = _read_tensors(folder / "tensors.safetensors", about["sha256"])
+    root = Entry(about, str(folder / "checkpoint.json"))
+    _refuse_other_run(folder, root.get("run", dict), run)
+    tensors = _read_tensors(folder / "tensors.safetensors", root.get("sha256", str))
+    names = root.get("objects", list)
 
     def states(group: str) -> dict[str, dict[str, Tensor]]:
-        return {name: _within(tensors, f"{group}/{place}/") for place, name in enumerate(about["objects"])}
+        return {str(name): _within(tensors, f"{group}/{place}/") for place, name in enumerate(names)}
 
     return Checkpoint(
-        run=about["run"],
-        step=about["step"],
-        finished=about["finished"],
-        seconds=about["seconds"],
+        run=root.get("run", dict),
+        step=root.get("step", int),
+        finished=root.get("finished", bool),
+        seconds=root.get("seconds", float),
         objects=states("object"),
         optimisers=states("optimiser"),
     )

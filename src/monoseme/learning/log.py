@@ -22,7 +22,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     Raises
     ------
     UserError
-        When a line before the last is not JSON.
+        When a line before the last is not one of ours.
     """
     path = Path(path)
     if not path.exists():
@@ -31,11 +31,14 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     lines = []
     for number, raw in enumerate(whole, start=1):
         try:
-            lines.append(json.loads(raw))
-        except ValueError:
+            line = json.loads(raw)
+        except (ValueError, RecursionError):
+            line = None
+        if not isinstance(line, dict) or type(line.get("step")) is not int:
             raise refuse(
                 "out", "hold an undamaged log", f"{path}, line {number}", "Delete that line, or choose another folder."
-            ) from None
+            )
+        lines.append(line)
     return lines
 
 

@@ -62,6 +62,9 @@ class Run:
             for thing in self.objects.values():
                 thing.begin(self.rows)
         else:
+            if found.objects.keys() != self.objects.keys():
+                got = f"one of {', '.join(found.objects) or 'none'}, in {self.out}"
+                raise refuse("out", f"hold a checkpoint of {', '.join(self.objects)}", got, "Pass resume=False.")
             self.step, self.finished, self.seconds = found.step, found.finished, found.seconds
             self.checkpoint_step = found.step
             for name, thing in self.objects.items():
@@ -153,7 +156,7 @@ class Run:
 
     def history(self, name: str) -> History:
         """What was logged about one object."""
-        lines = tuple(line for line in self.log.lines if line["object"] == name)
+        lines = tuple(line for line in self.log.lines if line.get("object") == name)
         rows = self.step * self.config.batch_size
         return History(lines, self.step, rows, len(self.rows), self.seconds, self.out)
 
