@@ -269,9 +269,12 @@ def test_high_norm_rows_are_reported(tmp_path) -> None:
         ("shard_rows", {"shard_rows": 0}),
         ("split", {"split": (0.5, 0.1, 0.1)}),
         ("split", {"split": (0.0, 0.5, 0.5)}),
+        ("split", {"split": (float("nan"), 0.5, 0.5)}),
         ("data", {"data": []}),
         ("data", {"data": 3}),
         ("data", {"data": [1, 2]}),
+        ("data", {"data": [Sample("a", np.zeros((8, 8, 3), np.uint8), {"label": np.int64(3)})]}),
+        ("data", {"data": [Sample("a", np.zeros((8, 8, 3), np.uint8), {"label": float("nan")})]}),
         ("data", {"data": [Sample("a", np.zeros((8, 8, 3), np.uint8))] * 2}),
         ("data", {"data": [torch.zeros(3, 8, 8), torch.zeros(3, 8, 12)]}),
     ],
@@ -320,6 +323,87 @@ def test_foreign_manifests_are_refused(model, samples, tmp_path) -> None:
     refused("path", lambda: ActivationStore.open(tmp_path / "s"), "version 1")
     path.write_text("{")
     refused("path", lambda: ActivationStore.open(tmp_path / "s"), "valid JSON")
+
+
+def edited(key, value):
+    def edit(manifest):
+        *path, last = key
+        for step in path:
+            manifest = manifest[step]
+        manifest[last] = value
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        *(lambda m, key=key: m.pop(key) for key in ("shards", "rows", "model", "tokens", "grid", "d_in", "tables")),
+        *(edited([key], 5) for key in ("shards", "rows", "samples", "model", "tokens", "grid", "hook", "caveat")),
+        *(edited(["d_in"], value) for value in (None, "6", 0)),
+        *(edited(["shards", 0, "rows"], value) for value in (10**12, -1, "9", 7)),
+        edited(["shards", 0], 1),
+        edited(["shards", -1, "file"], "train-00000.safetensors"),
+        edited(["grid"], [2, 2]),
+        edited(["rows", "test"], 10**12),
+    ],
+)
+def test_manifests_edited_by_hand_are_refused(model, samples, tmp_path, edit) -> None:
+    harvest(model, samples, "block", tmp_path / "s")
+    path = tmp_path / "s" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    edit(manifest)
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(UserError) as error:
+        ActivationStore.open(tmp_path / "s")
+    assert "\n" not in str(error.value)
+    assert "manifest.json" in str(error.value) or "shards like" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["samples.json", "moments.safetensors"])
+def test_tables_of_another_store_are_refused(model, samples, tmp_path, name) -> None:
+    harvest(model, samples, "block", tmp_path / "s")
+    harvest(model, samples, "block", tmp_path / "other", seed=1)
+    shutil.copy(tmp_path / "other" / name, tmp_path / "s" / name)
+    refused("path", lambda: ActivationStore.open(tmp_path / "s"), name)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"request": 3}'])
+def test_a_folder_with_somebody_elses_manifest_is_left_alone(model, samples, tmp_path, text) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    (tmp_path / ".thesis.part").write_text("mine")
+    refused("out", lambda: harvest(model, samples, "block", tmp_path), "another manifest.json")
+    assert (tmp_path / ".thesis.part").exists()
+
+
+def test_a_store_outlives_a_change_of_folder(model, samples, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = harvest(model, samples, "block", "s")
+    monkeypatch.chdir("/")
+    assert len(store.rows("train").batch(0, 5, 0).x) == 5
+
+
+def test_leftovers_of_a_killed_writer_are_removed(model, samples, tmp_path) -> None:
+    harvest(model, samples, "block", tmp_path / "clean")
+    store = harvest(model, samples, "block", tmp_path / "s")
+    (store.path / "manifest.json").unlink()  # as if killed just before the manifest
+    (store.path / ".work").mkdir()
+    (store.path / ".work" / "request.json").write_text(json.dumps(store.manifest["request"]))
+    rows = [0] * len(store.manifest["shards"])
+    journal = {"samples": len(samples), "rows": rows, "sealing": True}
+    (store.path / ".work" / "journal.json").write_text(json.dumps(journal))
+    (store.path / ".train-00000.safetensors.ab12.part").write_bytes(b"half a shard")
+    harvest(model, samples, "block", tmp_path / "s")
+    assert files_of(tmp_path / "s") == files_of(tmp_path / "clean")
+
+
+def test_ids_may_hold_any_text(model, samples, tmp_path) -> None:
+    hostile = ["../../x", "<script>", "a\nb", "a\0b", "\ud800", "ü\u2028", ""]
+    named = [Sample(text, samples[i].image) for i, text in enumerate(hostile)]
+    store = harvest(model, named, "block", tmp_path / "s")
+    assert sorted(store.ids) == sorted(hostile)
+    assert {path.name for path in tmp_path.iterdir()} == {"s"}
+    assert all(len(store.sample(text).rows) == 6 for text in hostile)
 
 
 def test_full_disk(model, samples, tmp_path, monkeypatch) -> None:

@@ -23,7 +23,7 @@ def derive(seed: int, *path: str | int) -> int:
     True
     """
     text = "/".join([str(int(seed)), *(str(part) for part in path)])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+    return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8], "little") >> 1
 
 
 def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:

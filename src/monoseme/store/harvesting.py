@@ -19,14 +19,24 @@ from jaxtyping import Shaped
 from torch import Tensor, nn
 
 from monoseme.core.errors import refuse
-from monoseme.core.files import check_space, explain_full_disk, only_writer, read_json, write_json, write_tensors
+from monoseme.core.files import (
+    check_space,
+    explain_full_disk,
+    only_writer,
+    read_json,
+    sha256,
+    sweep,
+    write_json,
+    write_tensors,
+)
 from monoseme.core.seeds import generator
 from monoseme.models import HookedModel, open_model
 from monoseme.store.inputs import activations, model_input
+from monoseme.store.manifest import FORMAT, TABLES, VERSION
 from monoseme.store.plan import Plan, Recipe, differences, make_plan, not_finite
 from monoseme.store.sealed import describe_shards
 from monoseme.store.sources import Sample, as_source
-from monoseme.store.store import FORMAT, VERSION, ActivationStore
+from monoseme.store.store import ActivationStore
 from monoseme.store.streams import Streams
 from monoseme.store.thumbnails import mask_path, render, thumbnail_path
 
@@ -108,7 +118,10 @@ def _complete(folder: Path, plan: Plan) -> bool:
     """Whether the folder holds this very store; raise when it holds anything that must not be overwritten."""
     manifest, begun = folder / "manifest.json", folder / WORK / "request.json"
     if manifest.exists() or begun.exists():
-        request = read_json(manifest)["request"] if manifest.exists() else read_json(begun)
+        found = read_json(manifest if manifest.exists() else begun)
+        request = found.get("request") if manifest.exists() and isinstance(found, dict) else found
+        if not isinstance(request, dict):
+            raise refuse("out", "be a new folder", f"{folder} with another {manifest.name}", "Choose another folder.")
         if names := differences(plan.request, request):
             raise refuse(
                 "out",
@@ -125,6 +138,7 @@ def _complete(folder: Path, plan: Plan) -> bool:
 
 def _fill(model: HookedModel, plan: Plan, folder: Path, progress: Callable[[Progress], None] | None) -> None:
     """Deal all rows to streams, seal the streams, and write the manifest last."""
+    sweep(folder)
     work = folder / WORK
     journal = read_json(work / "journal.json") if (work / "journal.json").exists() else None
     predicted = plan.predict_bytes()
@@ -251,6 +265,7 @@ def _finish(model: HookedModel, plan: Plan, folder: Path, predicted: int) -> Non
         "samples": plan.counts,
         "rows": {name: count * plan.tokens for name, count in plan.counts.items()},
         "shards": shards,
+        "tables": {name: sha256(folder / name) for name in TABLES},
         "train": numbers,
         "bytes": {"predicted": predicted, "actual": sum(path.stat().st_size for path in payload)},
         "versions": {

@@ -106,7 +106,7 @@ class PictureFolder:
 
     def __init__(self, path: str | Path, size: int = 252, exclude: Sequence[str] = ()) -> None:
         check_size(size)
-        self.path, self.size = Path(path), size
+        self.path, self.size = Path(path).absolute(), size
         self._files, self.skipped = find_pictures(self.path, exclude)
         if not self._files:
             raise refuse(

@@ -49,14 +49,19 @@ class Shards:
                 raise self._damaged(shard, f"has {path.stat().st_size} bytes instead of {shard['bytes']}")
             if sha256(path) != shard["sha256"]:
                 raise self._damaged(shard, "does not match its checksum")
-            self._open[i] = read_shard(path)
+            tensors = read_shard(path)
+            if len(tensors["x"]) != shard["rows"]:
+                raise self._damaged(shard, f"has {len(tensors['x'])} rows instead of {shard['rows']}")
+            self._open[i] = tensors
         return self._open[i]
 
     def _damaged(self, shard: dict[str, Any], why: str) -> UserError:
+        here = Path.cwd()
+        shown = self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder
         return refuse(
             "path",
             "hold a store with every shard whole",
-            f"{self.folder}, whose {shard['file']} {why}",
+            f"{shown}, whose {shard['file']} {why}",
             "Copy it again, or delete the folder and harvest anew.",
         )
 

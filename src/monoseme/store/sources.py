@@ -6,6 +6,7 @@ of one picture, composites of one cut-out) never lie on both sides of a split.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -109,11 +110,24 @@ def as_source(data: Any) -> Source:
         source = _Plain(data, entries)
     if len(source) == 0:
         raise refuse("data", "hold at least one sample", "none", "Check the folder or the list.")
+    for entry in source.entries:
+        _check_entry(entry)
     ids = [entry.id for entry in source.entries]
     if len(set(ids)) < len(ids):
         twice = next(name for name in ids if ids.count(name) > 1)
         raise refuse("data", "give every sample its own id", f"{twice!r} twice", "Rename one of them.")
     return source
+
+
+def _check_entry(entry: Entry) -> None:
+    """Refuse, before anything is run, what the table of samples could not hold."""
+    try:
+        if not isinstance(entry.id, str):
+            raise TypeError(f"an id of type {type(entry.id).__name__}")
+        json.dumps(entry.target if entry.target is None else dict(entry.target), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        got = f"{error} in sample {entry.id!r}"
+        raise refuse("data", "have texts as ids and plain JSON values as targets", got, "Convert them.") from None
 
 
 def assign_splits(groups: Sequence[str], split: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0) -> dict[str, str]:
@@ -130,7 +144,7 @@ def assign_splits(groups: Sequence[str], split: Sequence[float] = (0.8, 0.1, 0.1
     {'a': 'train'}
     """
     shares = [float(share) for share in split]
-    if len(shares) != 3 or min(shares) < 0 or shares[0] == 0 or abs(sum(shares) - 1) > 1e-6:
+    if len(shares) != 3 or min(shares) < 0 or shares[0] == 0 or not abs(sum(shares) - 1) <= 1e-6:
         raise refuse(
             "split", "be three shares (train, validation, test) that add up to 1, train above 0", tuple(split),
             "For example (0.8, 0.1, 0.1).",

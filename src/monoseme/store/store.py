@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,18 +13,15 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from monoseme.core.errors import closest, refuse
-from monoseme.core.files import read_json
 from monoseme.core.rows import Batch
 from monoseme.core.stats import Moments
+from monoseme.store.manifest import read_manifest
 from monoseme.store.rows import ShardRows
 from monoseme.store.sealed import Shards
 from monoseme.store.sources import SPLITS
 from monoseme.store.thumbnails import mask_path, read_mask, thumbnail_path
 
-__all__ = ["FORMAT", "VERSION", "ActivationStore", "StoredSample"]
-
-FORMAT, VERSION = "monoseme-store", 1
-SHARD_NAME = re.compile(r"(train|validation|test)-\d{5}\.safetensors")
+__all__ = ["ActivationStore", "StoredSample"]
 
 
 @dataclass(frozen=True)
@@ -90,13 +86,8 @@ class ActivationStore:
                 f"{folder}, {'whose harvest did not finish' if unfinished else 'which has no manifest.json'}",
                 "Run the same harvest again to go on." if unfinished else "Harvest into it first.",
             )
-        manifest = read_json(folder / "manifest.json")
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
-            raise refuse("path", f"be a {FORMAT} of version {VERSION}", folder, "Harvest it anew.")
-        for shard in manifest["shards"]:
-            if not SHARD_NAME.fullmatch(str(shard["file"])):
-                raise refuse("path", "name shards like test-00000.safetensors", shard["file"], "Harvest it anew.")
-        return cls(folder, manifest, read_json(folder / "samples.json"))
+        # absolute: the program may change its folder before the first shard is read
+        return cls(folder.absolute(), *read_manifest(folder))
 
     @property
     def d_in(self) -> int:
@@ -188,6 +179,8 @@ class ActivationStore:
         try:
             tensors = load_file(str(path))
             mean, centred = tensors[f"{split}.mean"], tensors[f"{split}.centred"]
+            if not len(mean) == len(centred) == self.d_in:
+                raise KeyError(f"{len(mean)} columns instead of {self.d_in}")
         except (OSError, SafetensorError, KeyError) as error:
             raise refuse(
                 "path", "hold a whole store", f"{path} ({error})", "Delete the folder and harvest anew."
