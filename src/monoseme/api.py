@@ -16,6 +16,7 @@ from torch import Tensor
 from monoseme.core.errors import refuse
 from monoseme.core.files import read_json, write_json
 from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.parse import Entry
 from monoseme.core.protocols import Featurizes, Refine
 from monoseme.core.rows import ArrayRows, RowSource, as_rows
 from monoseme.evaluation import Evaluation, gallery, recover
@@ -78,7 +79,7 @@ def fit(featurizer: Featurizer, data: Data, *, out: str | Path | None = None, **
     """
     result = fit_rows(featurizer, rows_of(data), out=out, **options)
     if result.path is not None and isinstance(data, ActivationStore):
-        write_json(result.path / ORIGIN, {"store": os.path.relpath(data.path, result.path)})
+        write_json(result.path / ORIGIN, {"store": os.path.relpath(data.path.resolve(), result.path.resolve())})
     return result
 
 
@@ -87,7 +88,7 @@ def store_of(run: str | Path) -> ActivationStore:
     origin = Path(run) / ORIGIN
     if not origin.exists():
         raise refuse("run", "have been fitted on a store", run, "Name the store: --store FOLDER.")
-    return ActivationStore.open(Path(run) / read_json(origin)["store"])
+    return ActivationStore.open(Path(run) / Entry(read_json(origin), str(origin)).get("store", str))
 
 
 def evaluate(
@@ -235,7 +236,7 @@ def _curves(log: Path | None) -> tuple[Curve, ...]:
     lines = read_log(log)
     curves = []
     for name, unit in (("loss", "training units"), ("fvu", ""), ("l0", "blocks/row"), ("dead", "share")):
-        points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+        points = [(line["step"], line[name]) for line in lines if isinstance(line.get(name), (int, float))]
         if points:
             x, y = zip(*points, strict=True)
             curves.append(Curve(name, x, y, unit, log_y=name in ("loss", "fvu") and min(y) > 0))
