@@ -93,3 +93,13 @@ def test_pursuit_with_more_atoms_than_dimensions(sign: Sign) -> None:
     assert int(code.l0.max()) <= 2
     error = (featurizer.decode(code) - x).square().sum()
     assert error <= (featurizer.decode(featurizer.encode(x)) - x).square().sum()
+
+
+@pytest.mark.parametrize("kind", ["random", "alike", "degenerate"])
+def test_a_row_does_not_depend_on_its_neighbours(kind: str) -> None:
+    x, atoms = make(3, kind)
+    support = Support.from_mask(torch.ones(N, G, dtype=torch.bool))  # more atoms than dimensions: many best codes
+    alone = Support.from_mask(torch.ones(1, G, dtype=torch.bool))
+    together = least_squares(x, support, atoms, "nonneg").reshape(N, G, 3)
+    for i in range(N):
+        torch.testing.assert_close(least_squares(x[i : i + 1], alone, atoms, "nonneg"), together[i])
