@@ -26,6 +26,7 @@ def assert_one_line(error: pytest.ExceptionInfo[BaseException], argument: str) -
         ("lr", {"lr": {"a": float("nan")}}),
         ("optimiser", {"optimiser": "sgd"}),
         ("clip", {"clip": 0.0}),
+        ("clip", {"clip": float("inf")}),
     ],
 )
 def test_bad_settings(argument, settings, monkeypatch) -> None:

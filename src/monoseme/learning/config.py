@@ -61,8 +61,8 @@ class TrainConfig:
                 raise refuse("lr", "be positive and finite", self.lr, "Start from 1e-3.")
         if self.optimiser not in ("adam", "muon"):
             raise refuse("optimiser", 'be "adam" or "muon"', self.optimiser, "Choose one of the two.")
-        if self.clip is not None and not self.clip > 0:
-            raise refuse("clip", "be positive, or None for no clipping", self.clip, "Start from 1.0.")
+        if self.clip is not None and not (self.clip > 0 and math.isfinite(self.clip)):
+            raise refuse("clip", "be positive and finite, or None for no clipping", self.clip, "Start from 1.0.")
 
     def rates(self, names: Iterable[str]) -> dict[str, float]:
         """Peak learning rate of every object."""
