@@ -54,6 +54,14 @@ def test_folder(tmp_path: Path) -> None:
     assert "3 skipped" in repr(pictures)
 
 
+def test_a_folder_outlives_a_change_of_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path / "pictures" / "a.png", 0)
+    monkeypatch.chdir(tmp_path)
+    pictures = PictureFolder("pictures", size=28)
+    monkeypatch.chdir("/")
+    assert pictures[0].image.shape == (28, 28, 3)
+
+
 def test_orientation_tags_are_obeyed(tmp_path: Path) -> None:
     pixels = np.zeros((10, 20, 3), np.uint8)
     pixels[:, :10] = 255
