@@ -32,7 +32,7 @@ class Settings:
     batch_size: int = 2048
 
 
-WHOLE = Settings("What a vision transformer is made of", None, n_blocks=1024, steps=1500, lr=3e-3)
+WHOLE = Settings("What a vision transformer is made of", None, n_blocks=1024, steps=1000, lr=3e-3)
 QUICK = Settings("Quick run (too short to mean anything)", 48, n_blocks=64, steps=60, lr=3e-3, batch_size=512)
 
 
