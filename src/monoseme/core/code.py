@@ -96,6 +96,13 @@ class Code:
         support = Support.from_mask(mask)
         return cls(support.indptr, support.indices, flat[mask], n_blocks, tuple(batch))
 
+    def to(self, device: str | torch.device) -> Code:
+        """Return the same code on another device; itself when it is there already."""
+        if self.values.device == torch.device(device):
+            return self
+        indptr, indices, values = (part.to(device) for part in (self.indptr, self.indices, self.values))
+        return Code(indptr, indices, values, self.n_blocks, self.batch_shape)
+
     def entries_of(self, block: int) -> Int[Tensor, " m"]:
         """Positions (into `indices`, `values`, `rows`) of the entries of one block."""
         if not 0 <= block < self.n_blocks:

@@ -109,8 +109,7 @@ def gallery(
 def _read(featurizer: Featurizes, data: HeldOut, split: str, refine: Refine) -> Entries:
     codes, owners, positions = [], [], []
     for batch, code in encoded(featurizer, data.rows(split), refine=refine):
-        cpu = Code(code.indptr.cpu(), code.indices.cpu(), code.values.detach().cpu(), code.n_blocks)
-        codes.append(cpu)
+        codes.append(code.to("cpu"))
         owners.append(batch.sample.cpu())
         positions.append(batch.position.cpu())
     position = torch.cat(positions).numpy()

@@ -18,7 +18,7 @@ __all__ = ["encoded"]
 def encoded(
     featurizer: Featurizes, rows: RowSource, batch_size: int = 4096, refine: Refine = None
 ) -> Iterator[tuple[Batch, Code]]:
-    """All rows in order, in their own dtype, with their codes.
+    """All rows in order, in their own dtype, with their codes, which lie where the featurizer's atoms do.
 
     Raises
     ------
@@ -38,4 +38,4 @@ def encoded(
             bad = int((~finite).nonzero()[0, 0])
             where = f"a NaN or infinity in sample {int(batch.sample[bad])}, position {int(batch.position[bad])}"
             raise refuse("data", "be finite", where, "Look at that sample, or harvest again without it.")
-        yield batch, featurizer.encode(batch.x.to(featurizer.atoms.dtype), refine=refine)
+        yield batch, featurizer.encode(batch.x.to(featurizer.atoms), refine=refine)

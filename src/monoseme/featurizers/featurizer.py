@@ -79,7 +79,7 @@ class Featurizer(nn.Module):
 
     @property
     def block_size(self) -> int:
-        """B."""
+        """Coordinates of a block, b."""
         return self.dictionary.shape[1]
 
     @property
@@ -89,7 +89,7 @@ class Featurizer(nn.Module):
 
     @property
     def atoms(self) -> Float[Tensor, "G b d"]:
-        """Directions of the blocks in raw units: unit-norm or orthonormal, because codes carry the scale."""
+        """Directions: unit-norm, of block norm at most one, or orthonormal; codes carry the scale of raw units."""
         return self.dictionary.atoms.detach()
 
     @property
@@ -149,7 +149,8 @@ class Featurizer(nn.Module):
                 f"{code.n_blocks} of size {code.block_size}",
                 "Decode it with the featurizer that made it.",
             )
-        rows = fast.decode(code.values.to(self.atoms.dtype), code.support, self.atoms) + self.bias
+        code, atoms = code.to(self.atoms.device), self.atoms
+        rows = fast.decode(code.values.to(atoms.dtype), code.support, atoms) + self.bias
         return rows.reshape(*code.batch_shape, self.d_in)
 
     def _rows(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "n d"]:
@@ -211,11 +212,12 @@ class Featurizer(nn.Module):
         """Codes of the rows of X as a SciPy sparse array (n, G·b), raw units."""
         from scipy.sparse import csr_array
 
-        code = self.encode(as_tensor(X))
+        code = self.encode(as_tensor(X)).to("cpu")
         b = code.block_size
         columns = (code.indices.long().unsqueeze(1) * b + torch.arange(b)).reshape(-1)
         shape = (code.n_rows, code.n_blocks * b)
-        return csr_array((code.values.reshape(-1).numpy(), columns.numpy(), (code.indptr * b).numpy()), shape=shape)
+        values = code.values.to(torch.promote_types(code.values.dtype, torch.float32))  # SciPy knows no half precision
+        return csr_array((values.reshape(-1).numpy(), columns.numpy(), (code.indptr * b).numpy()), shape=shape)
 
     def save(self, path: str | Path) -> Path:
         """Write the folder `path` (safetensors + JSON); see `monoseme.load`."""

@@ -36,7 +36,7 @@ class AuxK:
         ``"dead"``: z' are the `k` largest among the dead blocks (Gao et al. 2024), the default, because only they need
         it (others measured 75 % → 100 % live); ``"runners-up"``: the next `k` after the selected ones (App. D).
     k
-        How many; ``None``: d/2 active dimensions for "dead", the gate's own k for "runners-up".
+        How many; ``None``: d/2 active dimensions for "dead", the batch's mean L0 (k or less) for "runners-up".
     weight
         α; ``None``: 1/32 for "dead", 1/k for "runners-up".
     dead_after
@@ -75,7 +75,8 @@ class Objective:
         if not lam >= 0:
             raise refuse("lam", "be at least 0", lam, "It weighs the penalty 2·lam·‖z‖.")
         self.featurizer, self.lam, self.aux = featurizer, lam, aux
-        self.idle = torch.zeros(featurizer.n_blocks, dtype=torch.int64)  # rows since each block last fired
+        # rows since each block last fired
+        self.idle = torch.zeros(featurizer.n_blocks, dtype=torch.int64, device=featurizer.out_bias.device)
 
     # -- learning.Trainable
 
@@ -90,7 +91,7 @@ class Objective:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Inverse of `state`."""
         rest = dict(state)
-        self.idle = rest.pop("idle").clone()
+        self.idle = rest.pop("idle").to(self.idle.device, copy=True)
         self.featurizer.load_state_dict(rest)
 
     def begin(self, rows: RowSource) -> None:
@@ -157,7 +158,7 @@ class Objective:
     @torch.no_grad()
     def _count(self, support: Support) -> None:
         fired = support.counts() > 0
-        self.idle = torch.where(fired, 0, self.idle.to(fired.device) + support.n_rows)
+        self.idle = torch.where(fired, 0, self.idle + support.n_rows)
 
     def _revive(self, x: Tensor, residual: Tensor, support: Support, pre: Tensor) -> Tensor:
         """α · E‖r − z'D‖²; exactly zero, with no gradient, when there is nothing to revive."""

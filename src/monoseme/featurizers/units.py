@@ -63,5 +63,5 @@ class Units(nn.Module):
         self.fitted.fill_(True)
 
     def enter(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """Raw rows to training units, in the featurizer's own precision."""
-        return (x.to(self.shift.dtype) - self.shift) / self.scale
+        """Raw rows, wherever they lie, to training units, on the featurizer's device and in its precision."""
+        return (x.to(self.shift) - self.shift) / self.scale

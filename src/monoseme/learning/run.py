@@ -128,7 +128,7 @@ class Run:
         return loss.detach(), numbers
 
     def note(self, losses: Losses, factor: float, progress: Callable[[Progress], None] | None) -> None:
-        """Log the step just taken. Only here are numbers read from the device."""
+        """Log the step just taken. Only here are the objects' numbers read from the device."""
         step, seconds = self.first
         elapsed = time.perf_counter() - self.started
         speed = (self.step - step) * self.config.batch_size / max(elapsed - seconds, 1e-9)
