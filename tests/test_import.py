@@ -45,3 +45,9 @@ def test_the_command_line_takes_little_more() -> None:
     share, heavy, _ = imported("monoseme.cli.main")
     assert share < 1
     assert heavy == []
+
+
+def test_importing_needs_no_posix() -> None:
+    program = "import sys; sys.modules['fcntl'] = None; import monoseme"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

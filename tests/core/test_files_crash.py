@@ -1,13 +1,23 @@
 """Full disks and killed writers."""
 
 import errno
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors import SafetensorError
 
 from monoseme.core.errors import UserError
-from monoseme.core.files import atomic_folder, explain_full_disk, read_json, settle_folder
+from monoseme.core.files import (
+    atomic_folder,
+    explain_full_disk,
+    only_writer,
+    read_json,
+    settle_folder,
+    write_json,
+    write_tensors,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +75,26 @@ def test_json_of_any_kind_of_damage_is_one_line(tmp_path: Path, text: str) -> No
     with pytest.raises(UserError, match=r"^path must hold valid JSON; got .*a\.json") as error:
         read_json(tmp_path / "a.json")
     assert "\n" not in str(error.value)
+
+
+def test_new_files_have_the_mode_of_plain_ones(tmp_path) -> None:
+    (tmp_path / "plain").write_text("")
+    (tmp_path / "folder").mkdir()
+    write_json(tmp_path / "json", 1)
+    write_tensors(tmp_path / "tensors", {"x": torch.zeros(2)})
+    write(tmp_path / "new", "text")
+    mode = {path.name: path.stat().st_mode for path in tmp_path.iterdir()}
+    assert mode["json"] == mode["tensors"] == mode["plain"]
+    assert mode["new"] == mode["folder"]
+
+
+def test_where_nothing_can_be_locked_nothing_is_written(tmp_path, monkeypatch) -> None:
+    def unlockable(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", unlockable)
+    with pytest.raises(UserError, match=r"^out must lie where files can be locked[^\n]*$"), only_writer(tmp_path):
+        pass
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(UserError, match=r"^out must lie where files can be locked[^\n]*WSL"), only_writer(tmp_path):
+        pass

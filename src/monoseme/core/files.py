@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -41,16 +40,15 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it replaces `path` in one step, on failure it is removed."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _beside(path)
+    temporary.touch(exist_ok=False)
+    mode = temporary.stat().st_mode
     try:
         with explain_full_disk(path):
             yield temporary
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-        # mkstemp makes private files; give them the mode a plain open() would have given
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(mode)  # safetensors makes its files private
         temporary.replace(path)
         _fsync_folder(path.parent)
     finally:
@@ -66,11 +64,11 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+    temporary = _beside(path)
+    temporary.mkdir()
     try:
         with explain_full_disk(path):
             yield temporary
-        temporary.chmod(0o777 & ~_umask())
         old = temporary.with_suffix(".old")
         if path.exists():
             path.rename(old)
@@ -101,13 +99,15 @@ def sweep(folder: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _beside(path: Path) -> Path:
+    # not tempfile: its files are private, and the mode they should have is only told by changing the umask, which
+    # belongs to all threads
+    return path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
 
 
 def _fsync_folder(folder: Path) -> None:
+    if os.name == "nt":  # Windows opens no folders
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -199,10 +199,24 @@ def only_writer(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
         except BlockingIOError:
             raise UserError(
                 f"out must not be in use by another run; got {folder}, which another process is writing. "
                 "Wait for it, stop it, or choose another folder."
             ) from None
+        except OSError as error:  # some cluster file systems are mounted without locks
+            if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+                raise
+            raise refuse(
+                "out", "lie where files can be locked", f"{folder} ({error.strerror})", "Choose a local disk."
+            ) from None
         yield
+
+
+def _lock(file: IO[str]) -> None:
+    try:
+        import fcntl  # here, so that reading and importing work where there is none
+    except ImportError:
+        raise OSError(errno.ENOSYS, "no POSIX file locks on this system; on Windows use WSL") from None
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -54,7 +54,7 @@ def _check_sizes(arguments: dict[str, object]) -> None:
             raise refuse(key, f"be of type {kind.__name__}", repr(arguments[key]), "See the constructor.")
     sizes: list[int] = [arguments.get(key, 1) for key in ("d_in", "n_blocks", "block_size")]  # pyright: ignore
     size = 4 * math.prod(sizes)
-    if size > (memory := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+    if size > (memory := _memory()):
         got = f"{size / 1e9:,.0f} GB of atoms, where there are {memory / 1e9:,.0f} GB"
         raise refuse("n_blocks", "fit into memory", got, "Lower n_blocks or block_size.")
     k, n_blocks = arguments.get("k", 1), arguments["n_blocks"]
@@ -66,6 +66,14 @@ def _check_sizes(arguments: dict[str, object]) -> None:
             raise refuse(
                 key, f"be {' or '.join(map(repr, words))}", repr(arguments[key]), f"The default is {words[0]!r}."
             )
+
+
+def _memory() -> float:
+    """Bytes of main memory; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
+        return math.inf
 
 
 def build(name: str, arguments: dict[str, object]) -> Featurizer:
