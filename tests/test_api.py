@@ -10,6 +10,7 @@ from torch import nn
 import monoseme as ms
 from monoseme.api import store_of
 from monoseme.core.seeds import generator
+from monoseme.records import RunRecord
 
 
 def make(folder: Path) -> Path:
@@ -58,3 +59,15 @@ def test_a_log_edited_by_hand_is_refused(tmp_path: Path, line: str) -> None:
     (run / "log.jsonl").write_text(line + "\n")
     with pytest.raises(ms.UserError, match=r"out must hold an undamaged log; got .*line 1"):
         ms.page(run)
+
+
+def test_a_control_may_lack_a_number(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    store, featurizer = store_of(run), ms.load(run)
+    numbers = ms.evaluate(featurizer, store, model=ms.open_model(nn.Sequential(nn.Identity())))
+    page = ms.page(run, controls={"shuffled": ms.evaluate(featurizer, store)}, evaluation=numbers)
+    (table,) = RunRecord.load(run).comparisons
+    cell = table.rows[1][table.columns.index("loss_recovered")]
+    assert isinstance(cell, ms.Outcome)
+    assert (cell.value, cell.note) == (None, "not computed")
+    assert "not computed" in page.read_text(encoding="utf-8")

@@ -222,7 +222,10 @@ def _comparisons(numbers: Evaluation, controls: Mapping[str, Evaluation]) -> tup
         return ()
     runs = {"this run": numbers, **controls}
     names = list(numbers)
-    rows: list[tuple[Outcome | str, ...]] = [(run, *(e[name] for name in names)) for run, e in runs.items()]
+    rows: list[tuple[Outcome | str, ...]] = [
+        (run, *(e[name] if name in e else unknown(name, numbers[name].unit, "not computed") for name in names))
+        for run, e in runs.items()
+    ]
     note = (
         "The same fit, with the same settings, on the control's activations. FVU across different activations says how "
         "compressible they are, not whether parts mean something: a control may well have the lower one."

@@ -149,6 +149,15 @@ def test_card_pointing_outside_its_grid_is_refused(tmp_path: Path):
     refused(tmp_path, "grid")
 
 
+@pytest.mark.parametrize("grid", [["a", 2], [2], [-2, -2], 4])
+def test_a_grid_that_is_none_is_refused(tmp_path: Path, grid: object):
+    record().save(tmp_path)
+    cards = json.loads((tmp_path / "record.json").read_text())["cards"]
+    next(card for card in cards if card["shown"])["shown"][0]["grid"] = grid
+    edit(tmp_path, cards=cards)
+    refused(tmp_path, "grid")
+
+
 @pytest.mark.parametrize("path", ["", "/a.png", "../a.png", "a/../../b.png", "c:\\a.png", "http://x/a.png", "a\0.png"])
 def test_paths_that_leave_the_folder_are_refused(path: str):
     with pytest.raises(UserError, match="picture must be a relative path"):

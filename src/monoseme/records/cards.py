@@ -88,7 +88,9 @@ def unpack_cards(index: Sequence[Entry], path: Path) -> tuple[BlockCard, ...]:
 
 
 def _shown(item: Entry, token: np.ndarray, presence: np.ndarray, place: np.ndarray) -> Shown:
-    height, width = (side.value for side in item.items("grid"))
+    height, width = Entry(item.get("grid", list), f"{item.path}: grid").pair(int, int)
+    if min(height, width) < 1:
+        raise refuse(item.path, "have a grid of at least one token", (height, width), "The file is damaged.")
     whole = np.zeros(height * width, np.float32)
     where = np.zeros((height * width, 3), np.float32)
     if len(token) != item.get("active", int) or (len(token) and not 0 <= token.min() <= token.max() < len(whole)):
