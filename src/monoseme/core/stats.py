@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
+from monoseme.core.seeds import rng
+
 __all__ = ["Moments", "moments", "ratio_interval", "ratio_intervals", "wilson"]
 
 
@@ -90,8 +92,6 @@ def ratio_intervals(
     Beyond 2,000 samples, neighbours are summed to 2,000 units first: sums of independent samples are independent too,
     and the cost stops growing.
     """
-    from monoseme.core.seeds import rng
-
     if len(numerators) < 2:
         nothing = np.full(numerators.shape[1], np.nan)
         return nothing, nothing.copy()

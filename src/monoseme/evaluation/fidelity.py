@@ -127,7 +127,7 @@ def fidelity(stats: Tally, samples: str = "samples", seed: int = 0) -> dict[str,
         The intervals of the first three come from resampling samples, that of the last is Wilson's over the blocks.
     """
     n = len(stats.sample)
-    over = f"{stats.moments.count} rows of {n} {samples}"
+    over = f"{stats.moments.count} rows" + (f" of {n} {samples}" if samples != "rows" else "")
     b, l0 = stats.block_size, float(stats.blocks.sum()) / stats.moments.count
     low, high = _interval(stats.blocks, stats.rows, seed)
     dims_low, dims_high = (None, None) if low is None or high is None else (b * low, b * high)

@@ -130,7 +130,7 @@ class RunRecord:
     Attributes
     ----------
     title, kind
-        What it is called, and what it is: ``"featurizer"``, ``"comparison"``.
+        What it is called, and what it is, a word above the title: ``"fit"``.
     facts
         Short texts in the order to show them: model, hook, data, split, featurizer, sizes.
     outcomes, comparisons, curves, histograms
