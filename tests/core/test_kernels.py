@@ -1,5 +1,8 @@
 """Fast loops against the slow twin, and against dense autograd, in float64."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -144,3 +147,20 @@ def test_counting_sort_equals_the_stable_sort():
     by_counting, by_sorting = Support.from_mask(mask), Support.from_mask(mask)
     for mine, reference in zip(fast._by_block(by_counting), by_sorting.by_block, strict=True):
         assert_close(mine, reference, rtol=0, atol=0)
+
+
+def test_loops_compile_where_no_folder_can_be_written():
+    # numba looks for a folder to keep compiled code in: none will do
+    program = """
+import numpy as np
+from numba.core.caching import CacheImpl
+
+CacheImpl._locator_classes = []
+from monoseme.core.kernels.loops import sort_by_block
+
+order = np.empty(3, np.int64)
+sort_by_block(np.array([1, 0, 1], np.int32), np.array([0, 1, 3]), order)
+assert order.tolist() == [1, 0, 2], order
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
