@@ -26,9 +26,9 @@ def derive(seed: int, *path: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8], "little") >> 1
 
 
-def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:
-    """Return a torch generator for the stream named by `seed` and `path`."""
-    return torch.Generator(device=device).manual_seed(derive(seed, *path))
+def generator(seed: int, *path: str | int) -> torch.Generator:
+    """Return a torch generator for the stream named by `seed` and `path`; on CPU, so that no device changes a draw."""
+    return torch.Generator().manual_seed(derive(seed, *path))
 
 
 def rng(seed: int, *path: str | int) -> np.random.Generator:
