@@ -14,7 +14,7 @@ from torch import nn
 from monoseme.core.errors import UserError
 from monoseme.core.rows import RowSource
 from monoseme.core.stats import moments
-from monoseme.models import HookedModel
+from monoseme.models import HookedModel, ModelFacts
 from monoseme.store import ActivationStore, Recipe, Sample, harvest, predict_size
 
 
@@ -287,6 +287,15 @@ def test_bad_requests_are_one_line(model, samples, tmp_path, word, options) -> N
 
 def test_pictures_need_preprocess(samples, tmp_path) -> None:
     refused("model", lambda: harvest(nn.Sequential(nn.Identity()), samples, "0", tmp_path / "s"), "preprocess")
+
+
+def test_pictures_come_in_the_precision_of_the_weights(samples, tmp_path) -> None:
+    module = nn.Sequential(nn.Conv2d(3, 5, 4, stride=4), nn.Flatten(2)).to(torch.bfloat16)
+    half = HookedModel(module, ModelFacts("half", preprocess=lambda image: torch.tensor(image).permute(2, 0, 1) / 255))
+    store = harvest(half, samples, "0", tmp_path / "s", dtype="bfloat16")
+    image = next(s.image for s in samples if s.id == store.samples("test")[0])
+    direct = module[0](torch.tensor(image).permute(2, 0, 1)[None].div(255).bfloat16()).flatten(2).mT[0]
+    torch.testing.assert_close(store.sample(store.samples("test")[0]).rows, direct.detach().float())
 
 
 def test_damaged_shards_are_named(model, samples, tmp_path) -> None:

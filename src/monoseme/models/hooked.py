@@ -91,6 +91,12 @@ class HookedModel:
         return torch.device("cpu") if first is None else first.device
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights, and of the pictures prepared for them."""
+        floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
+        return next(floating, torch.float32)
+
+    @property
     def revision(self) -> str:
         """SHA-256 over names, types, shapes and bytes of the state, computed anew: training the module changes it."""
         digest = hashlib.sha256()

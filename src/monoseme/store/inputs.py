@@ -38,7 +38,8 @@ def model_input(model: HookedModel, item: Any) -> Tensor:
                 f"{model.name} without preprocess",
                 "Build HookedModel(module, ModelFacts(name, preprocess=...)), or bring tensors.",
             )
-        return model.preprocess(item.image)
+        x = model.preprocess(item.image)
+        return x.to(model.dtype) if x.dtype == torch.float32 else x  # another type was chosen for a reason
     if isinstance(item, (Tensor, np.ndarray)):
         return torch.as_tensor(item)
     raise refuse("data", "hold samples or tensors", type(item).__name__, "Wrap pictures in monoseme.store.Sample.")
