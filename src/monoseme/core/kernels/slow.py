@@ -1,8 +1,9 @@
 """The slow twin: block-sparse arithmetic in plain torch.
 
 It defines what the fast loops compute, and serves every device for which there are no loops. Gradients come from
-autograd. Convention, here and in the loops: a block whose projected norm is zero is never active, and of equal norms
-the block with the lower index wins.
+autograd. On a GPU its sums have no fixed order: runs repeat up to rounding there, not bit for bit. Convention, here and
+in the loops: a block whose projected norm is zero is never active, and of equal norms the block with the lower index
+wins.
 """
 
 from __future__ import annotations
