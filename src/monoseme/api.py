@@ -5,10 +5,12 @@ model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from torch import Tensor
@@ -58,13 +60,21 @@ def rows_of(data: Data, split: str = "train") -> RowSource:
     return as_rows(data)
 
 
-def fit(featurizer: Featurizer, data: Data, *, out: str | Path | None = None, **options: Any) -> FitResult:
-    """Train a featurizer in place.
+@overload
+def fit(featurizer: Featurizer, data: Data, *, out: str | Path | None = None, **options: Any) -> FitResult: ...
+@overload
+def fit(
+    featurizer: Mapping[str, Featurizer], data: Data, *, out: str | Path | None = None, **options: Any
+) -> dict[str, FitResult]: ...
+def fit(
+    featurizer: Featurizer | Mapping[str, Featurizer], data: Data, *, out: str | Path | None = None, **options: Any
+) -> FitResult | dict[str, FitResult]:
+    """Train a featurizer in place, or several by name from one pass over the data.
 
     Parameters
     ----------
     featurizer
-        From the zoo, for example ``ms.featurizers.TopK(d_in=384, n_blocks=2048, k=16)``.
+        From the zoo, for example ``ms.featurizers.TopK(d_in=384, n_blocks=2048, k=16)``; or several, name → featurizer.
     data
         A store (its training split), rows in memory (n, d_in), a sample of a world, or any `RowSource`.
     out
@@ -74,13 +84,22 @@ def fit(featurizer: Featurizer, data: Data, *, out: str | Path | None = None, **
 
     Returns
     -------
-    FitResult
-        `featurizer`, `history`, `path`.
+    FitResult or dict of FitResult
+        `featurizer`, `history`, `path`; as the featurizers came.
     """
     result = fit_rows(featurizer, rows_of(data), out=out, **options)
-    if result.path is not None and isinstance(data, ActivationStore):
-        write_json(result.path / ORIGIN, {"store": os.path.relpath(data.path.resolve(), result.path.resolve())})
+    if out is not None and isinstance(data, ActivationStore):
+        store = os.path.relpath(data.path.resolve(), Path(out).resolve())
+        write_json(Path(out) / ORIGIN, {"store": store, "training": _settings(options)})
     return result
+
+
+def _settings(options: Mapping[str, Any]) -> str:
+    """How a fit was made, defaults included, as text for its page."""
+    plain = {name: p.default for name, p in inspect.signature(fit_rows).parameters.items() if p.default is not p.empty}
+    hidden = ("out", "resume", "progress", "log_every", "checkpoint_every", "schedule")
+    shown = {name: value for name, value in (plain | dict(options)).items() if name not in hidden}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
 def store_of(run: str | Path) -> ActivationStore:
@@ -126,8 +145,9 @@ def evaluate(
     """
     if world is not None and (not isinstance(data, Sample) or data.world is not world):
         raise refuse("data", "be a sample of the given world", type(data).__name__, "Pass world.sample(n, seed=1).")
-    unit = "samples" if isinstance(data, ActivationStore) else "rows"
-    provenance: dict[str, Any] = {"split": split} if isinstance(data, ActivationStore) else {}
+    unit, provenance = "rows", {}
+    if isinstance(data, ActivationStore):
+        unit, provenance = "samples", {"split": split, "hook": data.manifest["hook"], **data.manifest["model"]}
     rows = rows_of(data, split)
     result = evaluate_rows(featurizer, rows, refine=refine, samples=unit, seed=seed, provenance=provenance)
     if isinstance(data, Sample):
@@ -169,8 +189,8 @@ def page(
     held = store or store_of(run)  # pyright: ignore[reportArgumentType]
     folder = Path(out if out is not None else run)  # pyright: ignore[reportArgumentType]
     numbers = evaluation or evaluate(featurizer, held)
-    log = None if isinstance(run, Featurizer) else Path(run) / "log.jsonl"
-    record = describe(featurizer, held, numbers, log=log, controls=controls or {}, title=title)
+    fitted = None if isinstance(run, Featurizer) else Path(run)
+    record = describe(featurizer, held, numbers, run=fitted, controls=controls or {}, title=title)
     record.save(folder)
     return write_pages(record, folder / "pages", lambda sample: held.sample(sample).thumbnail)
 
@@ -180,21 +200,21 @@ def describe(
     store: ActivationStore,
     numbers: Evaluation,
     *,
-    log: Path | None = None,
+    run: Path | None = None,
     controls: Mapping[str, Evaluation] | None = None,
     title: str = "",
 ) -> RunRecord:
-    """Gather everything a page shows of one featurizer on one store."""
+    """Gather everything a page shows of one featurizer on one store, and of the run that made it, if it is there."""
     manifest, name = store.manifest, str(featurizer.recipe["name"])
     cards = gallery(featurizer, store)
     shown = {view.sample for card in cards for view in card.shown}
     return RunRecord(
         title=title or f"{name} on {manifest['model']['name']}, {manifest['hook']}",
         kind="fit",
-        facts=_facts(featurizer, store),
+        facts=_facts(featurizer, store, run),
         outcomes=(OutcomeGroup("On held-out samples", tuple(numbers.outcomes)),),
         comparisons=_comparisons(numbers, controls or {}),
-        curves=_curves(log),
+        curves=_curves(run),
         histograms=(_densities(numbers.density),),
         cards=tuple(cards),
         samples={sample: SampleView(label=_label(store.targets.get(sample))) for sample in sorted(shown)},
@@ -202,10 +222,11 @@ def describe(
     )
 
 
-def _facts(featurizer: Featurizer, store: ActivationStore) -> dict[str, str]:
+def _facts(featurizer: Featurizer, store: ActivationStore, run: Path | None) -> dict[str, str]:
     m, arguments = store.manifest, featurizer.recipe["arguments"]
     sizes = f"{featurizer.n_blocks:,} blocks of size {featurizer.block_size}"
     rest = {k: v for k, v in arguments.items() if k not in ("d_in", "n_blocks", "block_size")}
+    made = read_json(run / ORIGIN) if run is not None and (run / ORIGIN).exists() else {}
     return {
         "Model": f"{m['model']['name']} ({m['model']['weights']})",
         "Hook": m["hook"],
@@ -214,6 +235,8 @@ def _facts(featurizer: Featurizer, store: ActivationStore) -> dict[str, str]:
         "Validation": f"{m['rows']['validation']:,} rows of {m['samples']['validation']:,} samples",
         "Featurizer": f"{featurizer.recipe['name']}, {sizes}",
         "Settings": ", ".join(f"{key} {value}" for key, value in rest.items()),
+        "Training": str(made.get("training", "not known")),
+        "Versions": f"monoseme {version('monoseme')}, torch {version('torch')}",
     }
 
 
@@ -233,10 +256,10 @@ def _comparisons(numbers: Evaluation, controls: Mapping[str, Evaluation]) -> tup
     return (Comparison("Beside the controls", ("", *names), tuple(rows), note),)
 
 
-def _curves(log: Path | None) -> tuple[Curve, ...]:
-    if log is None or not log.exists():
+def _curves(run: Path | None) -> tuple[Curve, ...]:
+    if run is None or not (run / "log.jsonl").exists():
         return ()
-    lines = read_log(log)
+    lines = read_log(run / "log.jsonl")
     curves = []
     for name, unit in (("loss", "training units"), ("fvu", ""), ("l0", "blocks/row"), ("dead", "share")):
         points = [(line["step"], line[name]) for line in lines if isinstance(line.get(name), (int, float))]

@@ -201,11 +201,12 @@ class Featurizer(nn.Module):
     # -- scikit-learn manner
 
     def fit(self, X: Tensor | np.ndarray, y: None = None, **options: Any) -> Featurizer:
-        """Train on the rows of X in place; options as in `monoseme.fit`. Returns self."""
+        """Train on the rows of X in place; options as in `monoseme.fit`, batches no larger than X. Returns self."""
         from monoseme.core.rows import ArrayRows
         from monoseme.featurizers.fitting import fit
 
-        fit(self, ArrayRows(X), **options)
+        rows = ArrayRows(X)
+        fit(self, rows, **({"batch_size": min(2048, len(rows))} | options))
         return self
 
     def transform(self, X: Tensor | np.ndarray) -> Any:

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from monoseme.core.errors import refuse
-from monoseme.core.files import atomic_folder, read_json, write_json, write_tensors
+from monoseme.core.files import atomic_folder, read_json, settle_folder, write_json, write_tensors
 from monoseme.core.parse import Entry
 from monoseme.featurizers.featurizer import Featurizer
 from monoseme.featurizers.zoo import build
@@ -28,6 +28,7 @@ WEIGHTS, MANIFEST = "featurizer.safetensors", "featurizer.json"
 
 def save(featurizer: Featurizer, path: Path) -> Path:
     """Write the folder `path`, all or nothing; an existing featurizer there is replaced."""
+    settle_folder(path)
     check_target(path)
     manifest: dict[str, Any] = {
         "format": FORMAT,
