@@ -207,7 +207,9 @@ UNCHECKED = {
     "AuxK(weight=float('nan'))": "weight must be at least 0; got nan.",
     "fit(ReLU(8, 4), ArrayRows(torch.rand(9, 8)), lam=float('nan'))": "lam must be at least 0; got nan.",
     "AuxK(on='all')": "on must be 'dead' or 'runners-up'; got 'all'.",
-    "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), aux='zombies')": "on must be 'dead' or 'runners-up'",
+    "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), aux='zombies')": "aux must be 'dead', 'runners-up'",
+    "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), aux=True)": "aux must be 'dead', 'runners-up', an AuxK or None",
+    "TopK(8, 4, k=1).fit([[1.0] * 8] * 9)": "data must be a tensor or an array; got list.",
     "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), step=3)": "fit() got an unexpected keyword argument 'step'",
 }
 

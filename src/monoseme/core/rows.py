@@ -138,8 +138,10 @@ def as_rows(data: RowSource | Tensor | np.ndarray) -> RowSource:
 
 def as_tensor(x: Tensor | np.ndarray) -> Tensor:
     """Return a tensor on the same memory where torch can read it so, and on a copy where it cannot."""
-    if not isinstance(x, np.ndarray):
+    if isinstance(x, Tensor):
         return x
+    if not isinstance(x, np.ndarray):
+        raise refuse("data", "be a tensor or an array", type(x).__name__, "Make it one with torch.as_tensor.")
     if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
         raise refuse("data", "hold floating-point rows", x.dtype, "Convert it with .astype('float32').")
     if not x.dtype.isnative or min(x.strides, default=0) < 0:
