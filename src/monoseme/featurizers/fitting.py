@@ -132,10 +132,10 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
     return results["featurizer"] if alone else results
 
 
-def _auxiliary(aux: object) -> AuxK | None:
+def _auxiliary(aux: AuxK | Literal["dead", "runners-up"] | None) -> AuxK | None:
     if aux is None or isinstance(aux, AuxK):
         return aux
-    if aux == "dead" or aux == "runners-up":
+    if aux in ("dead", "runners-up"):
         return AuxK(on=aux)
     raise refuse("aux", "be 'dead', 'runners-up', an AuxK or None", repr(aux), "None is no auxiliary loss.")
 
