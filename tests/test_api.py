@@ -71,3 +71,8 @@ def test_a_control_may_lack_a_number(tmp_path: Path) -> None:
     assert isinstance(cell, ms.Outcome)
     assert (cell.value, cell.note) == (None, "not computed")
     assert "not computed" in page.read_text(encoding="utf-8")
+
+
+def test_a_path_for_pictures_is_told_what_to_pass(tmp_path: Path) -> None:
+    with pytest.raises(ms.UserError, match=r"got str\. A folder: PictureFolder\(path\)"):
+        ms.harvest(nn.Sequential(nn.Identity()), "photos", at="0", out=tmp_path / "other")  # pyright: ignore
