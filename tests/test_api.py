@@ -1,47 +1,78 @@
-"""The verbs together, on a toy model: what a page and a record say of how they came about."""
+"""What joins the rooms: a run finds its store again, from wherever it is looked at."""
+
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 import monoseme as ms
+from monoseme.api import store_of
 from monoseme.core.seeds import generator
 from monoseme.records import RunRecord
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    torch_layers = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 2))
-    samples = [torch.randn(9, 6, generator=generator(i)) for i in range(30)]
-    return ms.harvest(torch_layers, samples, at="0", out=tmp_path_factory.mktemp("api") / "store")
+def make(folder: Path) -> Path:
+    x = torch.randn(30, 4, 3, generator=generator(0))
+    store = ms.harvest(nn.Sequential(nn.Identity()), x, at="0", out=folder / "store")
+    ms.fit(ms.featurizers.TopK(3, 4, k=1), store, steps=2, batch_size=8, out=folder / "runs" / "run")
+    return folder / "runs" / "run"
 
 
-def test_several_featurizers_from_one_pass(store, tmp_path):
-    several = {k: ms.featurizers.TopK(store.d_in, 16, k=int(k)) for k in ("1", "2")}
-    results = ms.fit(several, store, steps=20, batch_size=32, out=tmp_path / "run")
-    alone = ms.fit(ms.featurizers.TopK(store.d_in, 16, k=2), store, steps=20, batch_size=32)
-    torch.testing.assert_close(results["2"].featurizer.atoms, alone.featurizer.atoms, rtol=0, atol=0)
-    assert ms.load(tmp_path / "run" / "1").gate.k == 1
+def test_a_run_and_its_store_may_be_moved_together(tmp_path: Path) -> None:
+    make(tmp_path / "old")
+    shutil.move(tmp_path / "old", tmp_path / "new place")
+    assert store_of(tmp_path / "new place" / "runs" / "run").path.samefile(tmp_path / "new place" / "store")
 
 
-def test_a_page_says_how_the_run_was_made(store, tmp_path):
-    run = tmp_path / "run"
-    ms.fit(ms.featurizers.BlockTopK(store.d_in, 8, 2, k=2), store, steps=20, batch_size=32, lr=0.004, out=run)
-    ms.page(run)
-    facts = RunRecord.load(run).facts
-    assert "lr 0.004" in facts["Training"]
-    assert "seed 0" in facts["Training"]
-    assert "torch" in facts["Versions"]
+def test_a_run_behind_a_link_finds_its_store(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "deep").mkdir(parents=True)
+    (tmp_path / "runs").symlink_to(tmp_path / "disk" / "deep")
+    run = make(tmp_path)
+    assert store_of(run).path.samefile(tmp_path / "store")
+    assert store_of(tmp_path / "disk" / "deep" / "run").path.samefile(tmp_path / "store")
 
 
-def test_numbers_carry_where_they_came_from(store):
-    outcome = ms.evaluate(ms.featurizers.TopK(store.d_in, 16, k=2, norm="none"), store)["fvu"]
-    assert outcome.provenance["hook"] == "0"
-    assert outcome.provenance["revision"] == store.manifest["model"]["revision"]
+def test_a_store_opened_before_a_change_of_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    store = ms.ActivationStore.open("store")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    ms.fit(ms.featurizers.TopK(3, 4, k=1), store, steps=2, batch_size=8, out="run")
+    assert store_of("run").path.samefile(tmp_path / "store")
 
 
-def test_fewer_rows_than_a_batch_still_fit_in_the_manner_of_scikit_learn():
-    x = torch.randn(50, 6, generator=generator(0))
-    codes = ms.featurizers.TopK(6, 8, k=2).fit(x, steps=5).transform(x)
-    assert codes.shape == (50, 8)
-    assert codes.nnz <= 100
+@pytest.mark.parametrize("text", ["5", "{}", '{"store": 5}', '{"store": null}', "["])
+def test_an_origin_edited_by_hand_is_refused(tmp_path: Path, text: str) -> None:
+    run = make(tmp_path)
+    (run / "origin.json").write_text(text)
+    with pytest.raises(ms.UserError, match=r"origin\.json") as error:
+        store_of(run)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("line", ["5", "[]", "null", "{}", '{"step": "x"}'])
+def test_a_log_edited_by_hand_is_refused(tmp_path: Path, line: str) -> None:
+    run = make(tmp_path)
+    (run / "log.jsonl").write_text(line + "\n")
+    with pytest.raises(ms.UserError, match=r"out must hold an undamaged log; got .*line 1"):
+        ms.page(run)
+
+
+def test_a_control_may_lack_a_number(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    store, featurizer = store_of(run), ms.load(run)
+    numbers = ms.evaluate(featurizer, store, model=ms.open_model(nn.Sequential(nn.Identity())))
+    page = ms.page(run, controls={"shuffled": ms.evaluate(featurizer, store)}, evaluation=numbers)
+    (table,) = RunRecord.load(run).comparisons
+    cell = table.rows[1][table.columns.index("loss_recovered")]
+    assert isinstance(cell, ms.Outcome)
+    assert (cell.value, cell.note) == (None, "not computed")
+    assert "not computed" in page.read_text(encoding="utf-8")
+
+
+def test_a_path_for_pictures_is_told_what_to_pass(tmp_path: Path) -> None:
+    with pytest.raises(ms.UserError, match=r"got str\. A folder: PictureFolder\(path\)"):
+        ms.harvest(nn.Sequential(nn.Identity()), "photos", at="0", out=tmp_path / "other")  # pyright: ignore

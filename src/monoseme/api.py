@@ -261,7 +261,12 @@ def _curves(run: Path | None) -> tuple[Curve, ...]:
         return ()
     lines = read_log(run / "log.jsonl")
     curves = []
-    for name, unit in (("loss", "training units"), ("fvu", ""), ("l0", "blocks/row"), ("dead", "share")):
+    for name, unit in (
+        ("loss", "training units"),
+        ("fvu", "on training batches"),
+        ("l0", "blocks/row"),
+        ("dead", "share"),
+    ):
         points = [(line["step"], line[name]) for line in lines if isinstance(line.get(name), (int, float))]
         if points:
             x, y = zip(*points, strict=True)

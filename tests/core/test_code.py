@@ -47,3 +47,9 @@ def test_entries_of_a_block():
     assert_close(code.rows[entries], (dense[:, 3] != 0).any(-1).nonzero().squeeze(1))
     with pytest.raises(UserError, match=r"block must lie in 0\.\.4"):
         code.entries_of(5)
+
+
+def test_repr_says_shape_and_size_instead_of_the_numbers():
+    dense = torch.zeros(2, 3, 5, 2)
+    dense[0, 1, 4] = 1.0
+    assert repr(Code.from_dense(dense)) == "Code(rows (2, 3), 5 blocks of size 2, 1 active)"

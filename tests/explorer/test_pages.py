@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -294,3 +295,9 @@ reason = "another model"
 
 def test_overview_is_a_pure_function_of_the_record(make_record: Callable[..., RunRecord]):
     assert overview_page(make_record(4)).document() == overview_page(make_record(4)).document()
+
+
+def test_the_first_facts_stand_under_the_title_with_their_names(make_record: Callable[..., RunRecord]):
+    record = replace(make_record(), facts={"Trained on": "90 rows of 9 samples", "Held out": "10 rows of 1 sample"})
+    page = overview_page(record).document()
+    assert "Trained on: <span>90 rows of 9 samples</span> · Held out: <span>10 rows of 1 sample</span>" in page

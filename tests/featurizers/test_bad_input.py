@@ -207,7 +207,11 @@ UNCHECKED = {
     "AuxK(weight=float('nan'))": "weight must be at least 0; got nan.",
     "fit(ReLU(8, 4), ArrayRows(torch.rand(9, 8)), lam=float('nan'))": "lam must be at least 0; got nan.",
     "AuxK(on='all')": "on must be 'dead' or 'runners-up'; got 'all'.",
-    "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), aux='zombies')": "on must be 'dead' or 'runners-up'",
+    "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), aux='zombies')": "aux must be 'dead', 'runners-up'",
+    "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), aux=True)": "aux must be 'dead', 'runners-up', an AuxK or None",
+    "__import__('monoseme').fit(TopK(8, 4, k=1), 'store')": "data must be a store, rows in memory, or a RowSource",
+    "TopK(8, 4, k=1).encode([[1.0] * 8])": "x must be a tensor or an array; got list.",
+    "TopK(8, 4, k=1).fit([[1.0] * 8] * 9)": "data must be a tensor or an array; got list.",
     "fit(TopK(8, 4, k=1), ArrayRows(torch.rand(9, 8)), step=3)": "fit() got an unexpected keyword argument 'step'",
 }
 
@@ -231,3 +235,8 @@ for mistake in MISTAKES:
     assert len(lines) == len(UNCHECKED)
     for line, expected in zip(lines, UNCHECKED.values(), strict=True):
         assert line.startswith(expected)
+
+
+def test_arrays_encode_like_tensors():
+    f, x = TopK(8, 4, k=2), rows()
+    torch.testing.assert_close(f.encode(x.numpy()).values, f.encode(x).values, rtol=0, atol=0)

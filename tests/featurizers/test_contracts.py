@@ -55,6 +55,14 @@ def test_batch_axes_equal_flattened(case, trained):
 
 
 @each
+def test_calling_it_reconstructs_in_raw_units_with_gradients(case, trained):
+    f, x = trained[case.name], rows(60).reshape(4, 15, D).requires_grad_()
+    assert_close(f(x), f.decode(f.encode(x.detach())), rtol=1e-4, atol=1e-4)
+    (grad,) = torch.autograd.grad(f(x).square().sum(), x)
+    assert float(grad.abs().max()) > 0
+
+
+@each
 def test_batch_split_does_not_matter(case, trained, monkeypatch):
     f, x = trained[case.name], rows(60)
     whole = f.encode(x)

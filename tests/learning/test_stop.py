@@ -72,6 +72,7 @@ def test_interrupt_finishes_the_step_and_goes_on_exactly(tmp_path, step) -> None
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     assert (stopped.value.code, stopped.value.signum, stopped.value.step) == (130, signal.SIGINT, step + 1)
     assert stopped.value.checkpoint == tmp_path / "out" / "checkpoint"
+    assert f"stopped after step {step + 1}; its checkpoint is {stopped.value.checkpoint}" in str(stopped.value)
     assert checkpoint_of(tmp_path / "out").step == step + 1
     assert_tidy(tmp_path / "out")
 
@@ -85,6 +86,7 @@ def test_interrupt_without_a_folder_writes_nothing(tmp_path, monkeypatch) -> Non
     with pytest.raises(Interrupted) as stopped:
         train(SignalAt(3, signal.SIGTERM), toy_rows(), config=CONFIG)
     assert (stopped.value.code, stopped.value.step, stopped.value.checkpoint) == (143, 4, None)
+    assert "nothing was kept" in str(stopped.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -147,6 +147,29 @@ def test_a_run_is_kept_and_gone_on_with(claims: Claims, tmp_path: Path):
     assert result.table().splitlines()[1].startswith("reproduced  high")
 
 
+def test_looking_again_leaves_the_record_as_it_was_measured(claims: Claims, tmp_path: Path):
+    out = tmp_path / "out"
+    reproduce(claims, Recipe({"high": {"recovery": 0.6, "baseline": 0.5}, "bits": {"best": 3.0}}), out)
+    result = out / "result.json"
+    plain = json.loads(result.read_text())
+    plain["environment"]["commit"] = "of another machine"
+    result.write_text(json.dumps(plain))
+    before = result.read_bytes()
+    again = reproduce(claims, Recipe({}), out)
+    assert result.read_bytes() == before
+    assert again.environment["commit"] == "of another machine"
+    result.unlink()  # a run that was killed before it judged
+    assert reproduce(claims, Recipe({}), out).environment["commit"] != "of another machine"
+    assert result.exists()
+
+
+def test_the_table_names_the_rule_that_does_not_hold(claims: Claims, tmp_path: Path):
+    values = {"high": {"recovery": 0.6, "baseline": 0.7}, "bits": {"best": 3.0}}
+    line = reproduce(claims, Recipe(values), tmp_path / "out").table().splitlines()[1]
+    assert line.startswith("not")
+    assert "0 of 2 rules hold; needs recovery at least 0.9 (0.6)" in line
+
+
 def test_plan_is_written_before_the_recipe_runs(claims: Claims, tmp_path: Path):
     def recipe(wanted: Sequence[str], out: Path) -> Mapping[str, Outcome]:
         assert json.loads((tmp_path / "out" / "plan.json").read_text())["claims"][wanted[0]]

@@ -76,7 +76,10 @@ def test_orientation_tags_are_obeyed(tmp_path: Path) -> None:
 def test_empty_folders_are_refused(tmp_path: Path, broken: bool) -> None:
     if broken:
         (tmp_path / "x.png").write_bytes(b"")
-    for path, says in [(tmp_path, "none that can be read"), (tmp_path / "no", "no such folder")]:
+    for path, says in [
+        (tmp_path, "none that can be read of 1" if broken else "with none. Choose"),
+        (tmp_path / "no", "no such folder"),
+    ]:
         with pytest.raises(UserError, match=says) as error:
             PictureFolder(path)
         assert str(error.value).startswith("path must")

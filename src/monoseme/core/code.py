@@ -47,6 +47,10 @@ class Code:
         if self.batch_shape == (-1,):
             object.__setattr__(self, "batch_shape", (len(self.indptr) - 1,))
 
+    def __repr__(self) -> str:
+        shape, sizes = tuple(self.batch_shape), f"{self.n_blocks:,} blocks of size {self.block_size}"
+        return f"Code(rows {shape}, {sizes}, {len(self.indices):,} active)"
+
     @property
     def n_rows(self) -> int:
         """Number of rows, n."""

@@ -22,6 +22,8 @@ from monoseme.core.stats import Moments, moments
 
 __all__ = ["ArrayRows", "Batch", "RowSource", "as_rows", "as_tensor"]
 
+FORMS = "Lists: torch.as_tensor(...). Stores: ms.fit and ms.evaluate take ActivationStore.open(path)."
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -132,16 +134,18 @@ def as_rows(data: RowSource | Tensor | np.ndarray) -> RowSource:
     if isinstance(data, (Tensor, np.ndarray)):
         return ArrayRows(data)
     if not hasattr(data, "in_order"):
-        raise refuse("data", "be a store, rows in memory, or a RowSource", type(data).__name__, "Make it a tensor.")
+        raise refuse("data", "be a store, rows in memory, or a RowSource", type(data).__name__, FORMS)
     return data
 
 
-def as_tensor(x: Tensor | np.ndarray) -> Tensor:
+def as_tensor(x: Tensor | np.ndarray, argument: str = "data") -> Tensor:
     """Return a tensor on the same memory where torch can read it so, and on a copy where it cannot."""
-    if not isinstance(x, np.ndarray):
+    if isinstance(x, Tensor):
         return x
+    if not isinstance(x, np.ndarray):
+        raise refuse(argument, "be a tensor or an array", type(x).__name__, FORMS)
     if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
-        raise refuse("data", "hold floating-point rows", x.dtype, "Convert it with .astype('float32').")
+        raise refuse(argument, "hold floating-point rows", x.dtype, "Convert it with .astype('float32').")
     if not x.dtype.isnative or min(x.strides, default=0) < 0:
         x = x.astype(x.dtype.newbyteorder("="), order="C")
     with warnings.catch_warnings():

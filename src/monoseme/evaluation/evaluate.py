@@ -48,6 +48,9 @@ class Evaluation(Mapping[str, Outcome]):
     def __len__(self) -> int:
         return len(self.outcomes)
 
+    def __repr__(self) -> str:
+        return f"Evaluation({', '.join(f'{outcome.name} {outcome}' for outcome in self.outcomes)})"
+
     def including(self, more: Iterable[Outcome]) -> Evaluation:
         """Return this with more numbers behind its own, for example those of `recover`."""
         return Evaluation((*self.outcomes, *more), self.density)

@@ -104,7 +104,7 @@ class Featurizer(nn.Module):
     # -- raw units: what a user calls
 
     @torch.no_grad()
-    def encode(self, x: Float[Tensor, "*batch d"], refine: Refine = None) -> Code:
+    def encode(self, x: Float[Tensor, "*batch d"] | np.ndarray, refine: Refine = None) -> Code:
         """Codes of rows in raw units; no gradient (for one, call `codes` on ``units.enter(x)``).
 
         Parameters
@@ -122,6 +122,7 @@ class Featurizer(nn.Module):
         """
         if refine not in (None, "ls", "omp"):
             raise refuse("refine", "be None, 'ls' or 'omp'", repr(refine), "None is the code as trained.")
+        x = as_tensor(x, "x")
         flat = self._rows(x)
         size = max(1, ENCODE_FLOATS // (self.n_blocks * self.block_size))
         parts = [self._encode(flat[i : i + size], refine) for i in range(0, max(len(flat), 1), size)]
@@ -170,6 +171,11 @@ class Featurizer(nn.Module):
             raise refuse("x", "be finite", f"NaN or infinity in row {bad}", "Drop the row, or find what made it.")
         return flat
 
+    def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        """Reconstruct raw rows in raw units, with gradients: ``f(x)`` equals ``decode(encode(x))``."""
+        rows = self.reconstruct(self.units.enter(self._rows(x)))
+        return (rows * self.units.scale + self.units.shift).reshape(x.shape)
+
     # -- training units: what the optimiser calls
 
     def codes(self, x: Float[Tensor, "n d"]) -> tuple[Support, Float[Tensor, "nnz b"], Float[Tensor, "n Gb"]]:
@@ -213,7 +219,7 @@ class Featurizer(nn.Module):
         """Codes of the rows of X as a SciPy sparse array (n, G·b), raw units."""
         from scipy.sparse import csr_array
 
-        code = self.encode(as_tensor(X)).to("cpu")
+        code = self.encode(X).to("cpu")
         b = code.block_size
         columns = (code.indices.long().unsqueeze(1) * b + torch.arange(b)).reshape(-1)
         shape = (code.n_rows, code.n_blocks * b)

@@ -98,7 +98,7 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
     named = {"featurizer": featurizers} if alone else dict(featurizers)
     if not named:
         raise refuse("featurizers", "hold at least one", "none", "Pass one, or several by name.")
-    aux, lam = AuxK(on=aux) if isinstance(aux, str) else aux, float(lam)
+    aux, lam = _auxiliary(aux), float(lam)
     objectives = {}
     for name, featurizer in named.items():
         if featurizer.gate.mostly_on and lam == 0:
@@ -130,6 +130,14 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
             featurizer.save(folder / name)
         results[name] = FitResult(featurizer, histories[name], folder)
     return results["featurizer"] if alone else results
+
+
+def _auxiliary(aux: AuxK | Literal["dead", "runners-up"] | None) -> AuxK | None:
+    if aux is None or isinstance(aux, AuxK):
+        return aux
+    if aux in ("dead", "runners-up"):
+        return AuxK(on=aux)
+    raise refuse("aux", "be 'dead', 'runners-up', an AuxK or None", repr(aux), "None is no auxiliary loss.")
 
 
 def _check_name(name: str) -> None:

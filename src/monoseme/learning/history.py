@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class History:
         Folder of the run, when there is one.
     """
 
-    lines: tuple[Mapping[str, Any], ...]
+    lines: tuple[Mapping[str, Any], ...] = field(repr=False)
     steps: int
     rows: int
     available: int

@@ -27,6 +27,14 @@ class Interrupted(SystemExit):
         super().__init__(128 + signum)
         self.signum, self.step, self.checkpoint = signum, step, checkpoint
 
+    def __str__(self) -> str:
+        """Say what a notebook shows instead of a bare exit code."""
+        if self.checkpoint is None:
+            return f"stopped after step {self.step:,}; nothing was kept, because there is no out"
+        return (
+            f"stopped after step {self.step:,}; its checkpoint is {self.checkpoint}; the same call goes on from there"
+        )
+
 
 @dataclass
 class StopRequest:

@@ -47,7 +47,7 @@ class Reproduction:
         """Return the verdicts as lines of text: status, claim, measured, stated, and why."""
         rows = [("status", "claim", "measured", "stated", "why")]
         rows += [
-            (v.status, v.claim.id, str(v.measured) if v.measured else "–", v.claim.stated or "–", v.detail)
+            (v.status, v.claim.id, str(v.measured) if v.measured else "–", v.claim.stated or "–", _why(v))
             for v in self.verdicts
         ]
         wide = [max(len(row[i]) for row in rows) for i in range(5)]
@@ -113,9 +113,14 @@ def reproduce(claims: Claims, recipe: Recipe, out: Path | str, only: Sequence[st
     with only_writer(out):
         plan = freeze(claims, out)
         outcomes, seconds, failures = _read_outcomes(out, plan)
-        for claim in wanted:
+        open_ = [claim for claim in wanted if not all(name in outcomes for name in claim.quantities)]
+        if not open_ and (out / RESULT).exists():
+            return Reproduction.load(
+                out
+            )  # nothing to measure: versions, machine and commit stay those of the measuring
+        for claim in open_:
             if all(name in outcomes for name in claim.quantities):
-                continue
+                continue  # a claim before it brought them
             start = time.perf_counter()
             failures.pop(claim.id, None)
             try:
@@ -129,6 +134,12 @@ def reproduce(claims: Claims, recipe: Recipe, out: Path | str, only: Sequence[st
         result = Reproduction(claims, plan, verdicts, environment(), seconds, failures)
         write_json(out / RESULT, result.to_json())
     return result
+
+
+def _why(verdict: Verdict) -> str:
+    """The detail, and the rules that do not hold in words: a reader of "not" asks first what was wanted."""
+    needs = [f"needs {rule.rule} ({rule.seen})" for rule in verdict.rules if rule.holds is False]
+    return "; ".join(part for part in (verdict.detail, *needs) if part)
 
 
 def _checked(measured: object) -> Mapping[str, Outcome]:

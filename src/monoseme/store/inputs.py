@@ -42,7 +42,12 @@ def model_input(model: HookedModel, item: Any) -> Tensor:
         return x.to(model.dtype) if x.dtype == torch.float32 else x  # another type was chosen for a reason
     if isinstance(item, (Tensor, np.ndarray)):
         return torch.as_tensor(item)
-    raise refuse("data", "hold samples or tensors", type(item).__name__, "Wrap pictures in monoseme.store.Sample.")
+    raise refuse(
+        "data",
+        "hold samples or tensors",
+        type(item).__name__,
+        "A folder: PictureFolder(path). A picture: store.Sample.",
+    )
 
 
 def first_input(model: HookedModel, source: Source, i: int) -> tuple[Shaped[Tensor, "1 ..."], str]:

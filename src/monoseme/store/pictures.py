@@ -112,7 +112,7 @@ class PictureFolder:
             raise refuse(
                 "path",
                 f"hold pictures ({', '.join(SUFFIXES)})",
-                f"{path} with none that can be read ({len(self.skipped)} could not)",
+                f"{path} with none" + (f" that can be read of {len(self.skipped)}" if self.skipped else ""),
                 "Choose another folder.",
             )
         self.entries = [self._entry(file) for file in self._files]

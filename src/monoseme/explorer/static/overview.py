@@ -81,7 +81,7 @@ def _lead(record: RunRecord) -> Markup | None:
         tag(
             "p",
             [
-                [tag("span", text, title=name), " · " if i + 1 < len(facts) else ""]
+                [f"{name}: ", tag("span", text), " · " if i + 1 < len(facts) else ""]
                 for i, (name, text) in enumerate(facts)
             ],
             class_="lead",
