@@ -3,8 +3,8 @@
 import monoseme as ms
 store = ms.harvest("dinov2-small-saliency", pictures, at="blocks.9", out="store")
 result = ms.fit(ms.featurizers.Grassmannian(store.d_in, 1024, 3, k=8), store, out="run")
-print(ms.evaluate(result.featurizer, store).table())
-ms.page("run")
+ms.evaluate(result.featurizer, store)  # numbers with intervals; .table() is text
+ms.page("run")  # the path of a page to open
 """
 
 from monoseme import featurizers, worlds

@@ -20,7 +20,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.seeds import generator
 from monoseme.core.stats import Moments, moments
 
-__all__ = ["ArrayRows", "Batch", "RowSource", "as_rows", "as_tensor"]
+__all__ = ["ArrayRows", "Batch", "RowSource", "as_rows", "as_tensor", "epoch_slices"]
 
 FORMS = "Lists: torch.as_tensor(...). Stores: ms.fit and ms.evaluate take ActivationStore.open(path)."
 
@@ -59,6 +59,26 @@ class RowSource(Protocol):
     def in_order(self, size: int) -> Iterator[Batch]:
         """All rows once, in order of sample and position, `size` at a time; the last batch may be shorter."""
         ...
+
+
+def epoch_slices(step: int, size: int, n: int) -> Iterator[tuple[int, int, int]]:
+    """Which places of which shuffled epochs of n rows make batch `step`: (epoch, start, stop), one or two of them.
+
+    Epochs follow one another without a gap, so no row is ever dropped.
+
+    Examples
+    --------
+    >>> list(epoch_slices(step=1, size=4, n=6))
+    [(0, 4, 6), (1, 0, 2)]
+    """
+    if not 0 < size <= n:
+        raise refuse("batch_size", f"lie in 1..{n}, the number of rows", size, "Lower it, or bring more rows.")
+    first, last = step * size, (step + 1) * size
+    while first < last:
+        epoch, start = divmod(first, n)
+        stop = min(start + last - first, n)
+        yield epoch, start, stop
+        first += stop - start
 
 
 class ArrayRows:
@@ -108,17 +128,8 @@ class ArrayRows:
 
     def batch(self, step: int, size: int, seed: int) -> Batch:
         """Shuffled rows; a batch may straddle two epochs, so no row is ever dropped."""
-        if not 0 < size <= len(self):
-            raise refuse(
-                "batch_size", f"lie in 1..{len(self)}, the number of rows", size, "Lower it, or bring more rows."
-            )
-        first, parts = step * size, []
-        while size > 0:
-            epoch, start = divmod(first, len(self))
-            part = self._permutation(seed, epoch)[start : start + size]
-            parts.append(part)
-            first, size = first + len(part), size - len(part)
-        index = torch.cat(parts)
+        parts = epoch_slices(step, size, len(self))
+        index = torch.cat([self._permutation(seed, epoch)[start:stop] for epoch, start, stop in parts])
         return Batch(self.x[index], self._sample[index], torch.zeros_like(index))
 
     def in_order(self, size: int) -> Iterator[Batch]:

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from monoseme.core.errors import refuse
-from monoseme.core.rows import Batch
+from monoseme.core.rows import Batch, epoch_slices
 from monoseme.core.seeds import generator
 from monoseme.core.stats import Moments
 from monoseme.store.sealed import Shards
@@ -59,17 +58,8 @@ class ShardRows:
 
     def batch(self, step: int, size: int, seed: int) -> Batch:
         """`size` shuffled rows; a batch may straddle shards and epochs, so no row is ever dropped."""
-        if not 0 < size <= len(self):
-            raise refuse(
-                "batch_size", f"lie in 1..{len(self)}, the number of rows", size, "Lower it, or bring more rows."
-            )
-        first, parts = step * size, []
-        while size > 0:
-            epoch, start = divmod(first, len(self))
-            part = self.epoch_rows(seed, epoch, start, min(start + size, len(self)))
-            parts.append(part)
-            first, size = first + len(part), size - len(part)
-        return self.take(torch.cat(parts))
+        parts = epoch_slices(step, size, len(self))
+        return self.take(torch.cat([self.epoch_rows(seed, epoch, start, stop) for epoch, start, stop in parts]))
 
     def epoch_rows(self, seed: int, epoch: int, start: int, stop: int) -> Int[Tensor, " n"]:
         """Row numbers (places on disk) of places start:stop of an epoch."""
