@@ -3,8 +3,8 @@
 Reading order: `facts`, `layout`, `probe`, `hooked`, `vit`, `dinov2_saliency`, `open`.
 """
 
-from monoseme.models.facts import ModelFacts, TokenGrid
+from monoseme.models.facts import ModelFacts, TokenGrid, Tokenizer
 from monoseme.models.hooked import HookedModel
 from monoseme.models.open import open_model
 
-__all__ = ["HookedModel", "ModelFacts", "TokenGrid", "open_model"]
+__all__ = ["HookedModel", "ModelFacts", "TokenGrid", "Tokenizer", "open_model"]
