@@ -11,6 +11,7 @@ from monoseme.core.seeds import generator
 from monoseme.featurizers import fit, load
 from monoseme.featurizers.dictionaries import Frames
 from monoseme.featurizers.objective import AuxK, Objective
+from monoseme.featurizers.thresholds import Jump
 from monoseme.learning import without_clock
 
 each = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -138,19 +139,27 @@ def test_seed_decides_and_the_global_generator_does_not(case):
     assert not torch.equal(fitted(case, seed=5).dictionary.weight, one.dictionary.weight)
 
 
+def rebuilt(case, f, change):
+    """The same featurizer with every weight and threshold changed by `change`: state → state."""
+    g = case.make(seed=1)
+    g.load_state_dict(change(f.state_dict()))
+    g.gate.refresh(g.atoms)
+    return g
+
+
 @each
 def test_permuting_blocks_permutes_codes(case, trained):
     f = trained[case.name]
     order = torch.randperm(f.n_blocks, generator=generator(4))
-    g = case.make(seed=1)
-    g.load_state_dict(f.state_dict())
     b = f.block_size
     entries = (order.unsqueeze(1) * b + torch.arange(b)).reshape(-1)
-    with torch.no_grad():
-        g.dictionary.weight.copy_(f.dictionary.weight[entries])
-        if hasattr(g.encoder, "weight"):
-            g.encoder.weight.copy_(f.encoder.weight[entries])
-            g.encoder.bias.copy_(f.encoder.bias[entries])
+
+    def permute(state):
+        rows_of = {f.n_blocks * b: entries, f.n_blocks: order}
+        moved = {name: t for name, t in state.items() if t.ndim and not name.startswith(("units", "out_bias"))}
+        return {**state, **{name: t[rows_of[len(t)]] for name, t in moved.items() if len(t) in rows_of}}
+
+    g = rebuilt(case, f, permute)
     assert_close(g.encode(rows(50)).to_dense(), f.encode(rows(50)).to_dense()[:, order], rtol=1e-4, atol=1e-4)
 
 
@@ -158,21 +167,59 @@ def test_permuting_blocks_permutes_codes(case, trained):
 def test_rotating_inside_blocks_changes_neither_presence_nor_reconstruction(case, trained):
     f = trained[case.name]
     q = torch.linalg.qr(torch.randn(f.n_blocks, f.block_size, f.block_size, generator=generator(6))).Q
-    g = case.make(seed=1)
-    g.load_state_dict(f.state_dict())
 
-    def turn(weight: torch.Tensor) -> torch.Tensor:
-        return (q @ weight.reshape(f.n_blocks, f.block_size, -1)).reshape(weight.shape)
+    def turn(state):
+        flat = {name: state[name] for name in ("dictionary.weight", "encoder.weight", "encoder.bias") if name in state}
+        turned = {name: (q @ t.reshape(f.n_blocks, f.block_size, -1)).reshape(t.shape) for name, t in flat.items()}
+        return {**state, **turned}
 
-    with torch.no_grad():
-        g.dictionary.weight.copy_(turn(f.dictionary.weight))
-        if hasattr(g.encoder, "weight"):
-            g.encoder.weight.copy_(turn(f.encoder.weight))
-            g.encoder.bias.copy_(turn(f.encoder.bias.unsqueeze(1)).squeeze(1))
+    g = rebuilt(case, f, turn)
     a, b = f.encode(rows(50)), g.encode(rows(50))
     assert_close(a.indices, b.indices)
     assert_close(a.presence, b.presence, rtol=1e-3, atol=1e-3)
     assert_close(f.decode(a), g.decode(b), rtol=1e-3, atol=1e-3)
+
+
+@each
+def test_gradcheck_of_the_fast_path(case, trained):
+    """Finite differences, where the function is smooth: supports do not change under steps of 1e-6."""
+    f = case.make(seed=1).double()
+    f.load_state_dict(trained[case.name].double().state_dict())
+    trained[case.name].float()
+    x = f.units.enter(rows(4).double()).requires_grad_()
+    smooth = {n: p for n, p in f.named_parameters() if not (isinstance(f.gate, Jump) and n.startswith("gate"))}
+    names, leaves = zip(*((n, p.detach().clone().requires_grad_()) for n, p in smooth.items()), strict=True)
+
+    def reconstruct(x, *weights):
+        return torch.func.functional_call(
+            _Reconstructs(f), {f"f.{n}": w for n, w in zip(names, weights, strict=True)}, x
+        )
+
+    assert torch.autograd.gradcheck(reconstruct, (x, *leaves), fast_mode=True)
+
+
+class _Reconstructs(torch.nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, x):
+        return self.f.reconstruct(x)
+
+
+@each
+def test_half_precision_products_train_the_same_parts(case):
+    """With products in bfloat16 thresholds move about as far as in single precision; nothing is stored in half."""
+    moved = []
+    for half in (False, True):
+        before, after = (fitted(case, steps=s, precision="bfloat16" if half else "float32") for s in (1, 30))
+        start = dict(before.gate.named_parameters())
+        moved.append({n: p.detach() - start[n].detach() for n, p in after.gate.named_parameters()})  # thresholds
+        assert all(p.dtype == torch.float32 for p in after.parameters())
+        assert float(after.encode(rows(40)).l0.float().mean()) > 0
+    for full, half in zip(moved[0].values(), moved[1].values(), strict=True):
+        assert float(full.norm()) > 0
+        assert_close(float(half.norm()), float(full.norm()), rtol=0.1, atol=0)
 
 
 @each
@@ -195,6 +242,8 @@ def test_constraint_holds_after_training(case, trained):
     atoms = trained[case.name].atoms.double()
     if isinstance(trained[case.name].dictionary, Frames):
         assert_close(atoms @ atoms.mT, torch.eye(atoms.shape[1]).double().expand(len(atoms), -1, -1), atol=1e-6, rtol=0)
+    elif trained[case.name].dictionary.constraint == "atoms":
+        assert_close(atoms.norm(dim=2), torch.ones(atoms.shape[:2]).double(), atol=1e-6, rtol=0)
     else:
         assert float(atoms.flatten(1).norm(dim=1).max()) <= 1 + 1e-6
 

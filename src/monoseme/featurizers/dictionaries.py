@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from monoseme.core.seeds import generator
 
-__all__ = ["Dictionary", "Frames", "UnitNorm", "orthonormalise"]
+__all__ = ["Constraint", "Dictionary", "Frames", "UnitNorm", "orthonormalise"]
+
+Constraint = Literal["ball", "sphere", "atoms"]
 
 
 class Dictionary(nn.Module, ABC):
@@ -38,23 +40,21 @@ class Dictionary(nn.Module, ABC):
 
 
 class UnitNorm(Dictionary):
-    """Frobenius norm of every block at most one ("ball") or exactly one ("sphere").
+    """Frobenius norm of every block at most one ("ball") or exactly one ("sphere"), or every atom's one ("atoms").
 
-    The paper's App. D asks for the ball, its public code renormalises to the sphere; for b = 1 the sphere is the
-    unit-norm atom of ordinary SAEs. An L1 objective needs the sphere or the ball alike: the penalty pushes codes down,
-    hence atoms out to the boundary.
+    The paper's App. D asks for the ball, its public code renormalises to the sphere, others to unit atoms; for b = 1
+    the sphere is the unit-norm atom of ordinary SAEs. An L1 objective needs the sphere or the ball alike: the penalty
+    pushes codes down, hence atoms out to the boundary.
     """
 
-    def __init__(
-        self, d_in: int, n_blocks: int, block_size: int, seed: int, constraint: Literal["ball", "sphere"] = "ball"
-    ) -> None:
+    def __init__(self, d_in: int, n_blocks: int, block_size: int, seed: int, constraint: Constraint = "ball") -> None:
         super().__init__(d_in, n_blocks, block_size, seed)
         self.constraint = constraint
         self._scale_to_one(grow=True)
 
     @torch.no_grad()
     def _scale_to_one(self, *, grow: bool) -> None:
-        blocks = self.weight.data.view(self.shape[0], -1)
+        blocks = self.weight.data if self.constraint == "atoms" else self.weight.data.view(self.shape[0], -1)
         norms = blocks.norm(dim=1, keepdim=True)
         if not grow:
             norms = norms.clamp_min(1.0)
@@ -63,7 +63,7 @@ class UnitNorm(Dictionary):
 
     def constrain(self, step: int) -> None:
         """Project on the ball, or scale to the sphere."""
-        self._scale_to_one(grow=self.constraint == "sphere")
+        self._scale_to_one(grow=self.constraint != "ball")
 
     def settle(self) -> None:
         """The same."""

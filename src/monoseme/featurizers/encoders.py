@@ -73,11 +73,14 @@ class LinearEncoder(Encoder):
 
 
 class TiedEncoder(Encoder):
-    """γ x Dᵀ with one positive scalar γ = exp(log γ) (Grassmannian featurizer, arXiv 2606.25234 App. D)."""
+    """γ x Dᵀ with γ = exp(log γ) > 0 (Grassmannian featurizer, arXiv 2606.25234 App. D).
 
-    def __init__(self) -> None:
+    One scalar for all blocks as in the paper, or one a block as in its later public code (`n_blocks` given).
+    """
+
+    def __init__(self, n_blocks: int | None = None) -> None:
         super().__init__()
-        self.log_gamma = nn.Parameter(torch.zeros(()))
+        self.log_gamma = nn.Parameter(torch.zeros(() if n_blocks is None else n_blocks))
 
     @torch.no_grad()
     def start(self, atoms: Float[Tensor, "G b d"], gain: float) -> None:
@@ -86,7 +89,10 @@ class TiedEncoder(Encoder):
 
     def pre(self, x: Float[Tensor, "n d"], atoms: Float[Tensor, "G b d"]) -> Float[Tensor, "n Gb"]:
         """γ x Dᵀ."""
-        return self.log_gamma.exp() * (x @ atoms.reshape(-1, x.shape[-1]).T)
+        gamma = self.log_gamma.exp()
+        if gamma.ndim:
+            gamma = gamma.repeat_interleave(atoms.shape[1])
+        return gamma * (x @ atoms.reshape(-1, x.shape[-1]).T)
 
     def values_at(
         self,
@@ -97,4 +103,8 @@ class TiedEncoder(Encoder):
     ) -> Float[Tensor, "nnz b"]:
         """γ x Dᵀ at the support."""
         gamma = self.log_gamma.exp()
-        return gamma * fast.values_at(x, atoms, None, support, None if pre is None else pre / gamma.detach())
+        if not gamma.ndim:
+            return gamma * fast.values_at(x, atoms, None, support, None if pre is None else pre / gamma.detach())
+        columns = gamma.detach().repeat_interleave(atoms.shape[1])
+        correlations = fast.values_at(x, atoms, None, support, None if pre is None else pre / columns)
+        return gamma[support.indices.long()].unsqueeze(1) * correlations

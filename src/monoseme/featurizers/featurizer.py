@@ -69,6 +69,7 @@ class Featurizer(nn.Module):
         self.out_bias = nn.Parameter(torch.zeros(len(units.shift)), requires_grad=learn_bias)
         self.recipe = dict(recipe)
         encoder.start(dictionary.atoms, 1.0)
+        gate.refresh(dictionary.atoms)
 
     # -- what it is
 
@@ -178,31 +179,44 @@ class Featurizer(nn.Module):
 
     # -- training units: what the optimiser calls
 
-    def codes(self, x: Float[Tensor, "n d"]) -> tuple[Support, Float[Tensor, "nnz b"], Float[Tensor, "n Gb"]]:
-        """Support and values of training rows, with gradients through the values (the fast path).
+    def codes(
+        self, x: Float[Tensor, "n d"], training: bool = False
+    ) -> tuple[Support, Float[Tensor, "nnz b"], Float[Tensor, "n Gb"]]:
+        """Support and codes of training rows, with gradients through the codes (the fast path).
 
         The dense pre-code that found the support comes third, without gradient: AuxK looks further down in it.
+        `training` lets a gate select as it does in training, where that differs (`BatchTopK`).
         """
         atoms = self.dictionary.atoms
         with torch.no_grad():
-            pre = self.encoder.pre(x, atoms)
-            support = self.gate.select(pre, self.block_size, self.sign)
-        return support, project(self.encoder.values_at(x, atoms, support, pre), self.sign), pre
+            pre = self.encoder.pre(x, atoms).to(x.dtype)  # under autocast the product comes in half precision
+            support = self.gate.select(pre, self.block_size, self.sign, training)
+        values = project(self.encoder.values_at(x, atoms, support, pre), self.sign)
+        return support, self.gate.shrink(values, support), pre
 
-    def codes_dense(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n G b"]:
+    def codes_dense(self, x: Float[Tensor, "n d"], training: bool = False) -> Float[Tensor, "n G b"]:
         """The same codes with zeros written out, by dense autograd: the slow twin of `codes`."""
         pre = self.encoder.pre(x, self.dictionary.atoms)
-        support = self.gate.select(pre.detach(), self.block_size, self.sign)
+        support = self.gate.select(pre.detach(), self.block_size, self.sign, training)
         blocks = project(pre.reshape(len(x), self.n_blocks, self.block_size), self.sign)
-        return blocks * support.to_mask().unsqueeze(-1)
+        return self.gate.dense(blocks, support)
+
+    def put_together(
+        self, values: Float[Tensor, "nnz b"], support: Support, pre: Float[Tensor, "n Gb"]
+    ) -> Float[Tensor, "n d"]:
+        """What `codes` returned, back to training rows, with gradients to the gate's thresholds as well."""
+        atoms = self.dictionary.atoms
+        x_hat = fast.decode(values, support, atoms) + self.out_bias
+        edge = self.gate.edge(pre, atoms.detach(), self.sign)
+        return x_hat if edge is None else x_hat + edge
 
     def reconstruct(self, x: Float[Tensor, "n d"], *, dense: bool = False) -> Float[Tensor, "n d"]:
         """Training rows through the featurizer and back, with gradients."""
         if dense:
             z = self.codes_dense(x)
             return z.reshape(len(x), -1) @ self.dictionary.weight + self.out_bias
-        support, values, _ = self.codes(x)
-        return fast.decode(values, support, self.dictionary.atoms) + self.out_bias
+        support, values, pre = self.codes(x)
+        return self.put_together(values, support, pre)
 
     # -- scikit-learn manner
 
@@ -245,12 +259,13 @@ def _drop_zeros(support: Support, values: Float[Tensor, "nnz b"]) -> tuple[Suppo
 
 
 def closed_form_gain(featurizer: Featurizer, x: Float[Tensor, "n d"]) -> float:
-    """The factor on one-pass codes that reconstructs these rows best: γ* = Σ⟨x, p⟩ / Σ‖p‖².
+    """The factor on one-pass codes, selected as in training, that reconstructs these rows best: γ* = Σ⟨x, p⟩ / Σ‖p‖².
 
     With it, the reconstruction of the average row is unbiased before the first step, whatever the width of the
     dictionary and the norm of its atoms.
     """
     with torch.no_grad():
-        p = featurizer.reconstruct(x) - featurizer.out_bias
+        support, values, _ = featurizer.codes(x, training=True)
+        p = fast.decode(values, support, featurizer.dictionary.atoms)
         power = float(p.square().sum())
         return max(float((x * p).sum()) / power, 1e-3) if power > 0 else 1.0

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from monoseme.core.errors import refuse
+from monoseme.core.errors import closest, refuse
 from monoseme.core.rows import RowSource
 from monoseme.featurizers.featurizer import Featurizer
 from monoseme.featurizers.io import check_target
-from monoseme.featurizers.objective import AuxK, Objective
+from monoseme.featurizers.objective import AuxK, Objective, Precision
 from monoseme.learning import History, Progress, Schedule, TrainConfig, train
 
 __all__ = ["FitResult", "fit"]
@@ -50,14 +50,16 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
     steps: int = 2000,
     batch_size: int = 2048,
     lr: float | Mapping[str, float] = 1e-3,
-    lam: float = 0.0,
+    lam: float | Mapping[str, float] | None = None,
     aux: AuxK | Literal["dead", "runners-up"] | None = None,
     optimiser: Literal["adam", "muon"] = "adam",
     schedule: Schedule | None = None,
     clip: float | None = None,
     seed: int = 0,
+    precision: Precision = "float32",
     out: str | Path | None = None,
     resume: bool = True,
+    held_out: RowSource | None = None,
     log_every: int = 50,
     checkpoint_every: int = 500,
     progress: Callable[[Progress], None] | None = None,
@@ -74,13 +76,18 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
         See `learning.TrainConfig`. The default schedule warms up over 5 % of the steps and falls by a cosine to a
         tenth.
     lam
-        λ of the penalty 2λ‖z‖, in training units (`ReLU` needs one).
+        λ of the penalty 2λ‖z‖ or 2λ‖z‖₀, in training units; the gate's own by default (`ReLU` and `JumpReLU` need
+        one). Where a target L0 is held by dual ascent, its start. One number, or some by name.
+    precision
+        Of the dense products: ``"bfloat16"`` is faster where the hardware has it. Weights stay in single precision.
     aux
         Auxiliary loss; a word stands for `AuxK` with its defaults.
     out
         Folder for log, checkpoints and the trained featurizer; ``None`` writes nothing.
     resume
         Go on from a checkpoint in `out` if there is one, bit for bit.
+    held_out
+        Rows to calibrate gates on that select otherwise at inference (`BatchTopK`); the training rows by default.
     progress
         Called at every logged step.
 
@@ -98,12 +105,13 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
     named = {"featurizer": featurizers} if alone else dict(featurizers)
     if not named:
         raise refuse("featurizers", "hold at least one", "none", "Pass one, or several by name.")
-    aux, lam = _auxiliary(aux), float(lam)
-    objectives = {}
-    for name, featurizer in named.items():
-        if featurizer.gate.mostly_on and lam == 0:
-            raise refuse("lam", f"be above 0 for {featurizer.recipe['name']}", lam, "Without it nothing is sparse.")
-        objectives[name] = Objective(featurizer, lam, aux)
+    aux = _auxiliary(aux)
+    weights = lam if isinstance(lam, Mapping) else dict.fromkeys(named, lam)
+    if wrong := sorted(weights.keys() - named.keys()):
+        raise refuse("lam", "name featurizers of this fit", wrong[0], closest(wrong[0], named))
+    objectives = {
+        name: Objective(f, _weight(f, weights.get(name)), aux, held_out or rows, precision) for name, f in named.items()
+    }
     config = TrainConfig(
         steps=steps,
         batch_size=batch_size,
@@ -121,7 +129,8 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
             _check_name(name)
             check_target(folder / name)
     about = {
-        name: {**o.featurizer.recipe, "lam": lam, "aux": asdict(aux) if aux else None} for name, o in objectives.items()
+        name: {**o.featurizer.recipe, "lam": o.lam, "aux": asdict(aux) if aux else None, "precision": precision}
+        for name, o in objectives.items()
     }
     histories = train(objectives, rows, config=config, out=folder, resume=resume, progress=progress, about=about)
     results = {}
@@ -130,6 +139,17 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
             featurizer.save(folder / name)
         results[name] = FitResult(featurizer, histories[name], folder)
     return results["featurizer"] if alone else results
+
+
+def _weight(featurizer: Featurizer, lam: float | None) -> float:
+    """λ as asked for, or the gate's own."""
+    gate, name = featurizer.gate, featurizer.recipe["name"]
+    if lam is None:
+        lam = gate.lam
+    if lam is None or (gate.lam != 0 and lam == 0):
+        got = "none" if lam is None else lam
+        raise refuse("lam", f"be above 0 for {name}", got, "Without a penalty nothing is sparse; start from 0.1.")
+    return float(lam)
 
 
 def _auxiliary(aux: AuxK | Literal["dead", "runners-up"] | None) -> AuxK | None:

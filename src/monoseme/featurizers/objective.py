@@ -6,24 +6,30 @@ same problem has λ_raw = scale · lam.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from monoseme.core.cones import project
+from monoseme.core.cones import block_norms, project
 from monoseme.core.errors import refuse
 from monoseme.core.kernels import fast
 from monoseme.core.rows import RowSource
 from monoseme.core.support import Support
+from monoseme.featurizers.control import make_control
 from monoseme.featurizers.featurizer import Featurizer, closed_form_gain
+from monoseme.featurizers.gates import safe_norms
 
-__all__ = ["AuxK", "Objective"]
+__all__ = ["AuxK", "Objective", "Precision"]
+
+Precision = Literal["float32", "bfloat16"]
 
 FIRST_ROWS = 4096  # rows from which the encoder's first gain is computed
+LAST_ROWS, LAST_FLOATS = 16_384, 1 << 27  # rows on which a gate is calibrated, and their pre-codes, at most
 
 
 @dataclass(frozen=True)
@@ -66,15 +72,31 @@ class Objective:
     featurizer
         Trained in place.
     lam
-        λ of the norm penalty; 0 for gates that fix L0 themselves.
+        λ of the penalty; 0 for gates that fix L0 themselves, where a control steers it the first λ.
     aux
         `AuxK`, or ``None``.
+    held_out
+        Rows on which a gate is calibrated after the last step; the training rows when there are none.
+    precision
+        Of the dense products. Weights, thresholds and sums stay in single precision.
     """
 
-    def __init__(self, featurizer: Featurizer, lam: float = 0.0, aux: AuxK | None = None) -> None:
+    def __init__(
+        self,
+        featurizer: Featurizer,
+        lam: float = 0.0,
+        aux: AuxK | None = None,
+        held_out: RowSource | None = None,
+        precision: Precision = "float32",
+    ) -> None:
         if not lam >= 0:
             raise refuse("lam", "be at least 0", lam, "It weighs the penalty 2·lam·‖z‖.")
-        self.featurizer, self.lam, self.aux = featurizer, lam, aux
+        self.featurizer, self.lam, self.aux, self.held_out = featurizer, lam, aux, held_out
+        if precision not in get_args(Precision):
+            raise refuse("precision", "be 'float32' or 'bfloat16'", repr(precision), "The default is 'float32'.")
+        self.precision = precision
+        self.control = make_control(featurizer.gate.control, featurizer.gate.target)
+        self.log_lam = math.log(lam) if lam > 0 else -math.inf
         # rows since each block last fired
         self.idle = torch.zeros(featurizer.n_blocks, dtype=torch.int64, device=featurizer.out_bias.device)
 
@@ -86,12 +108,14 @@ class Objective:
 
     def state(self) -> dict[str, Tensor]:
         """Return weights, units and counters."""
-        return {**self.featurizer.state_dict(), "idle": self.idle}
+        log_lam = torch.tensor(self.log_lam, dtype=torch.float64)
+        return {**self.featurizer.state_dict(), "idle": self.idle, "log_lam": log_lam}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Inverse of `state`."""
         rest = dict(state)
         self.idle = rest.pop("idle").to(self.idle.device, copy=True)
+        self.log_lam = float(rest.pop("log_lam"))
         self.featurizer.load_state_dict(rest)
 
     def begin(self, rows: RowSource) -> None:
@@ -105,16 +129,27 @@ class Objective:
             return
         units.fit(rows.moments)
         x = units.enter(rows.batch(0, min(FIRST_ROWS, len(rows)), 0).x)
-        gain = closed_form_gain(self.featurizer, x)
-        self.featurizer.encoder.start(self.featurizer.dictionary.atoms, gain)
+        with torch.autocast(x.device.type, enabled=False):
+            self._start_gate(x)
+            gain = closed_form_gain(self.featurizer, x)
+            self.featurizer.encoder.start(self.featurizer.dictionary.atoms, gain)
+            self._start_gate(x)  # thresholds grow with the pre-codes
 
     def loss(self, x: Float[Tensor, "n d"], step: int) -> tuple[Tensor, dict[str, float | Tensor]]:
         """Loss of raw rows, and the numbers to log."""
-        x = self.featurizer.units.enter(x)
+        half = self.precision == "bfloat16"
+        # said here for every step: a cast weight that autocast remembers would outlive the step that changes it
+        with torch.autocast(self.idle.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
+            return self._loss(self.featurizer.units.enter(x))
+
+    def _loss(self, x: Float[Tensor, "n d"]) -> tuple[Tensor, dict[str, float | Tensor]]:
         dense = self.featurizer.gate.mostly_on
-        error, support, norms, pre = self._dense(x) if dense else self._sparse(x)
-        square = error.square().sum(1).mean()
-        loss = square + 2 * self.lam * norms / len(x)
+        error, support, pre, price = self._dense(x) if dense else self._sparse(x)
+        square, l0 = error.square().sum(1).mean(), len(support.indices) / len(x)
+        loss = square
+        if lam := self.control.weight(self.log_lam, l0):
+            loss = loss + 2 * lam * price() / len(x)
+        self.log_lam = self.control.next(self.log_lam, l0)
         if self.aux is not None:
             loss = loss + self._revive(x, error.detach(), support, pre)
         self._count(support)
@@ -123,18 +158,24 @@ class Objective:
         numbers: dict[str, float | Tensor] = {
             "loss": loss.detach(),
             "fvu": (square / total).detach(),
-            "l0": len(support.indices) / len(x),
+            "l0": l0,
             "dead": self.dead.float().mean(),
         }
+        if self.control.kind != "fixed":
+            numbers["lam"] = lam
         return loss, numbers
 
     def after_step(self, step: int) -> None:
         """Return the atoms to their constraint."""
         self.featurizer.dictionary.constrain(step)
+        self.featurizer.gate.refresh(self.featurizer.dictionary.atoms.detach(), step)
 
     def finish(self) -> None:
-        """Make the constraint exact."""
+        """Make the constraint exact, and calibrate the gate."""
         self.featurizer.dictionary.settle()
+        self.featurizer.gate.refresh(self.featurizer.dictionary.atoms.detach())
+        if self.featurizer.gate.calibrates:
+            self._calibrate()
 
     # -- the parts of the loss
 
@@ -143,17 +184,33 @@ class Objective:
         """Blocks that did not fire on the last `dead_after` rows."""
         return self.idle >= (self.aux.dead_after if self.aux else AuxK.dead_after)
 
-    def _sparse(self, x: Tensor) -> tuple[Tensor, Support, Tensor, Tensor]:
-        support, values, pre = self.featurizer.codes(x)
-        x_hat = fast.decode(values, support, self.featurizer.dictionary.atoms) + self.featurizer.out_bias
-        norms = _safe_norms(values).sum() if self.lam else values.new_zeros(())
-        return x - x_hat, support, norms, pre
+    def _sparse(self, x: Tensor) -> tuple[Tensor, Support, Tensor, Callable[[], Tensor]]:
+        f = self.featurizer
+        support, values, pre = f.codes(x, training=True)
+        x_hat = f.put_together(values, support, pre)
+        return x - x_hat, support, pre, lambda: f.gate.price(values, support, pre, f.sign)
 
-    def _dense(self, x: Tensor) -> tuple[Tensor, Support, Tensor, Tensor]:
-        z = self.featurizer.codes_dense(x)
+    def _dense(self, x: Tensor) -> tuple[Tensor, Support, Tensor, Callable[[], Tensor]]:
+        z = self.featurizer.codes_dense(x, training=True)
         x_hat = z.reshape(len(x), -1) @ self.featurizer.dictionary.weight + self.featurizer.out_bias
         support = Support.from_mask((z.detach() != 0).any(-1))
-        return x - x_hat, support, _safe_norms(z).sum(), z.detach().reshape(len(x), -1)
+        return x - x_hat, support, z.detach().reshape(len(x), -1), lambda: safe_norms(z).sum()
+
+    @torch.no_grad()
+    def _norms(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n G"]:
+        f = self.featurizer
+        return block_norms(f.encoder.pre(x, f.dictionary.atoms).unflatten(1, (f.n_blocks, -1)), f.sign)
+
+    def _start_gate(self, x: Float[Tensor, "n d"]) -> None:
+        self.featurizer.gate.begin(self._norms(x))
+
+    def _calibrate(self) -> None:
+        """Show the gate the norms on held-out rows, drawn from all of them."""
+        rows, f = self.held_out, self.featurizer
+        assert rows is not None
+        most = max(1, min(LAST_ROWS, LAST_FLOATS // (f.n_blocks * f.block_size)))
+        x = rows.batch(0, min(most, len(rows)), 0).x
+        self.featurizer.gate.calibrate(self._norms(self.featurizer.units.enter(x)))
 
     @torch.no_grad()
     def _count(self, support: Support) -> None:
@@ -194,12 +251,3 @@ class Objective:
         rest[taken.rows, taken.indices.long()] = 0
         weight = 1 / k if self.aux.weight is None else self.aux.weight
         return fast.select_topk(rest.reshape(len(pre), -1), featurizer.block_size, k, featurizer.sign), weight
-
-
-def _safe_norms(values: Float[Tensor, "*n b"]) -> Float[Tensor, "*n"]:
-    """‖z_g‖ with gradient zero at zero (autograd's square root would give NaN there)."""
-    if values.shape[-1] == 1:
-        return values.squeeze(-1).abs()
-    square = values.square().sum(-1)
-    positive = square > 0
-    return torch.where(positive, square, torch.ones_like(square)).sqrt() * positive

@@ -11,17 +11,33 @@ import inspect
 import math
 import os
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from monoseme.core.cones import Sign, check_sign
 from monoseme.core.errors import closest, refuse
 from monoseme.featurizers import gates
-from monoseme.featurizers.dictionaries import Frames, UnitNorm
+from monoseme.featurizers.dictionaries import Constraint, Frames, UnitNorm
 from monoseme.featurizers.encoders import LinearEncoder, TiedEncoder
 from monoseme.featurizers.featurizer import Featurizer
+from monoseme.featurizers.selection import FalseDiscovery as BenjaminiHochberg
+from monoseme.featurizers.selection import Tournament as Duels
+from monoseme.featurizers.thresholds import Jump, Kernel, SoftThreshold, Theta
 from monoseme.featurizers.units import Norm, Units
 
-__all__ = ["ZOO", "BlockTopK", "Grassmannian", "ReLU", "TopK", "build", "species"]
+__all__ = [
+    "ZOO",
+    "BatchTopK",
+    "BlockTopK",
+    "FalseDiscovery",
+    "Grassmannian",
+    "GroupLasso",
+    "JumpReLU",
+    "ReLU",
+    "TopK",
+    "Tournament",
+    "build",
+    "species",
+]
 
 ZOO: dict[str, Callable[..., Featurizer]] = {}
 
@@ -44,6 +60,16 @@ def species(make: Callable[..., Featurizer]) -> Callable[..., Featurizer]:
     return constructor
 
 
+WORDS: dict[str, tuple[str, ...]] = {
+    "constraint": get_args(Constraint),
+    "retraction": ("polar", "cholesky"),
+    "gamma": ("shared", "block"),
+    "theta": get_args(Theta),
+    "kernel": get_args(Kernel),
+    "gate": ("soft", "threshold"),
+}
+
+
 def _check_sizes(arguments: dict[str, object]) -> None:
     for key in ("d_in", "n_blocks", "block_size", "k", "retract_every"):
         value = arguments.get(key, 1)
@@ -60,12 +86,20 @@ def _check_sizes(arguments: dict[str, object]) -> None:
     k, n_blocks = arguments.get("k", 1), arguments["n_blocks"]
     if k > n_blocks:  # pyright: ignore[reportOperatorIssue]
         raise refuse("k", f"be at most n_blocks = {n_blocks}", k, "Lower k or raise n_blocks.")
-    check_sign(str(arguments.get("sign", "free")))
-    for key, words in {"constraint": ("ball", "sphere"), "retraction": ("polar", "cholesky")}.items():
+    for key, high in {"target_l0": n_blocks, "alpha": 1, "quantile": 1, "overlap": 1}.items():
+        value = arguments.get(key)
+        if key in arguments and not (isinstance(value, (int, float)) and 0 < value < high):  # pyright: ignore
+            raise refuse(key, f"lie above 0 and below {high}", repr(value), "See the constructor.")
+    for key in ("bandwidth", "start_l0"):
+        value = arguments.get(key, 1.0)
+        if not (isinstance(value, (int, float)) and 0 < value < math.inf):
+            raise refuse(key, "be positive and finite", repr(value), "See the constructor.")
+    if arguments.get("sign") is not None or "sign" not in arguments:
+        check_sign(str(arguments.get("sign", "free")))
+    for key, words in WORDS.items():
         if arguments.get(key, words[0]) not in words:
-            raise refuse(
-                key, f"be {' or '.join(map(repr, words))}", repr(arguments[key]), f"The default is {words[0]!r}."
-            )
+            rule = f"be {' or '.join(map(repr, words))}"
+            raise refuse(key, rule, repr(arguments[key]), f"The default is {words[0]!r}.")
 
 
 def _memory() -> float:
@@ -121,7 +155,7 @@ def BlockTopK(
     *,
     k: int,
     sign: Sign = "free",
-    constraint: Literal["ball", "sphere"] = "ball",
+    constraint: Constraint = "ball",
     norm: Norm = "sqrt_d",
     seed: int = 0,
 ) -> Featurizer:
@@ -140,11 +174,154 @@ def Grassmannian(
     k: int,
     retract_every: int = 20,
     retraction: Literal["polar", "cholesky"] = "polar",
+    gamma: Literal["shared", "block"] = "shared",
     norm: Norm = "sqrt_d",
     seed: int = 0,
 ) -> Featurizer:
-    """Tied encoder × Rᵇ × top-k blocks × orthonormal frames (arXiv 2606.25234, App. D)."""
-    if block_size > d_in:
-        raise refuse("block_size", f"be at most d_in = {d_in}", block_size, "More rows cannot be orthonormal.")
-    dictionary = Frames(d_in, n_blocks, block_size, seed, retract_every, retraction)
-    return Featurizer(TiedEncoder(), "free", gates.TopK(k), dictionary, Units(d_in, norm), False, {})
+    """Tied encoder × Rᵇ × top-k blocks × orthonormal frames (arXiv 2606.25234, App. D).
+
+    ``gamma="shared"`` is the paper's one scale; ``"block"`` gives every block its own, as its later public code does.
+    """
+    dictionary = _frames(d_in, n_blocks, block_size, seed, retract_every, retraction)
+    encoder = TiedEncoder(n_blocks if gamma == "block" else None)
+    return Featurizer(encoder, "free", gates.TopK(k), dictionary, Units(d_in, norm), False, {})
+
+
+def _frames(
+    d_in: int, n_blocks: int, b: int, seed: int, every: int = 20, retraction: Literal["polar", "cholesky"] = "polar"
+) -> Frames:
+    if b > d_in:
+        raise refuse("block_size", f"be at most d_in = {d_in}", b, "More rows cannot be orthonormal.")
+    return Frames(d_in, n_blocks, b, seed, every, retraction)
+
+
+def _cone(sign: Sign | None, block_size: int) -> Sign:
+    """Nonnegative scalars and free blocks are what the field means by default."""
+    return sign or ("nonneg" if block_size == 1 else "free")
+
+
+@species
+def BatchTopK(
+    d_in: int,
+    n_blocks: int,
+    block_size: int = 1,
+    *,
+    k: int,
+    sign: Sign | None = None,
+    learn_bias: bool = True,
+    norm: Norm = "sqrt_d",
+    seed: int = 0,
+) -> Featurizer:
+    """Linear encoder × R₊ or Rᵇ × the n·k largest of n rows × unit norm (Bussmann et al. 2024, for blocks of any size).
+
+    At inference one calibrated threshold decides, so that a row's code does not depend on its neighbours. `sign`:
+    ``"nonneg"`` for scalars and ``"free"`` for blocks unless said otherwise.
+    """
+    encoder, dictionary = (
+        LinearEncoder(d_in, n_blocks, block_size),
+        UnitNorm(d_in, n_blocks, block_size, seed, "sphere"),
+    )
+    cone, units = _cone(sign, block_size), Units(d_in, norm)
+    return Featurizer(encoder, cone, gates.BatchTopK(k), dictionary, units, learn_bias, {})
+
+
+@species
+def JumpReLU(
+    d_in: int,
+    n_blocks: int,
+    block_size: int = 1,
+    *,
+    start_l0: float = 64.0,
+    bandwidth: float = 0.25,
+    kernel: Kernel = "cauchy",
+    sign: Sign | None = None,
+    learn_bias: bool = True,
+    norm: Norm = "sqrt_d",
+    seed: int = 0,
+) -> Featurizer:
+    """Linear encoder × R₊ or Rᵇ × a learned threshold × unit norm (Rajamanoharan et al. 2024, for blocks of any size).
+
+    The fit's `lam` weighs L0 and decides it; `start_l0` (at most a quarter of the blocks) only starts the thresholds.
+    `bandwidth` is that of the kernel, as a share of the threshold. Defaults: see `thresholds.Jump`.
+    """
+    encoder, dictionary = (
+        LinearEncoder(d_in, n_blocks, block_size),
+        UnitNorm(d_in, n_blocks, block_size, seed, "sphere"),
+    )
+    gate = Jump(n_blocks, min(start_l0, n_blocks / 4), "block", bandwidth, kernel)
+    return Featurizer(encoder, _cone(sign, block_size), gate, dictionary, Units(d_in, norm), learn_bias, {})
+
+
+@species
+def GroupLasso(
+    d_in: int,
+    n_blocks: int,
+    block_size: int,
+    *,
+    target_l0: float,
+    gate: Literal["soft", "threshold"] = "soft",
+    theta: Theta = "block",
+    sign: Sign = "free",
+    constraint: Constraint = "ball",
+    norm: Norm = "sqrt_d",
+    seed: int = 0,
+) -> Featurizer:
+    """Linear encoder × Rᵇ × threshold × Frobenius ball, held at `target_l0` (arXiv 2606.25234, §2.3 and App. D).
+
+    ``gate="soft"`` is the paper's: the proximal operator of the norm, a penalty λ‖z‖_{2,1} on batches above the target.
+    ``"threshold"`` does not shorten what it keeps, weighs L0, and steers λ by dual ascent: the paper's public code.
+    `theta`: one threshold a block (App. D), or one for all (§2.3).
+    """
+    encoder = LinearEncoder(d_in, n_blocks, block_size)
+    dictionary = UnitNorm(d_in, n_blocks, block_size, seed, constraint)
+    if gate == "soft":
+        thresholds = SoftThreshold(n_blocks, target_l0, theta, lam=0.1)
+    else:
+        thresholds = Jump(n_blocks, target_l0, theta, bandwidth=0.25, kernel="cauchy", target=target_l0, lam=0.1)
+    return Featurizer(encoder, sign, thresholds, dictionary, Units(d_in, norm), False, {})
+
+
+@species
+def FalseDiscovery(
+    d_in: int,
+    n_blocks: int,
+    block_size: int,
+    *,
+    k: int,
+    alpha: float = 0.1,
+    quantile: float = 0.4,
+    norm: Norm = "sqrt_d",
+    seed: int = 0,
+) -> Featurizer:
+    """A Grassmannian featurizer that decides for every row how many blocks stand out from noise.
+
+    Trained with top-k; at inference by false-discovery rate `alpha` on the χ_b null (see `selection`). Its tensors are
+    those of `Grassmannian`: ``load_state_dict`` takes a trained one's.
+    """
+    dictionary, gate = _frames(d_in, n_blocks, block_size, seed), BenjaminiHochberg(k, alpha, quantile)
+    return Featurizer(TiedEncoder(), "free", gate, dictionary, Units(d_in, norm), False, {})
+
+
+@species
+def Tournament(
+    d_in: int,
+    n_blocks: int,
+    block_size: int,
+    *,
+    k: int,
+    overlap: float = 0.1,
+    retract_every: int = 20,
+    norm: Norm = "sqrt_d",
+    seed: int = 0,
+) -> Featurizer:
+    """A Grassmannian featurizer in which, on every row, of two overlapping blocks only the larger may be active.
+
+    See `selection.Tournament`. Random blocks overlap b/d on average: `overlap` must lie above that.
+    """
+    if overlap <= block_size / d_in:
+        raise refuse("overlap", f"lie above b/d = {block_size / d_in:.3g}", overlap, "Random blocks overlap that much.")
+    dictionary, gate = (
+        _frames(d_in, n_blocks, block_size, seed, retract_every),
+        Duels(n_blocks, k, overlap, retract_every),
+    )
+    return Featurizer(TiedEncoder(), "free", gate, dictionary, Units(d_in, norm), False, {})
