@@ -32,6 +32,7 @@ from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.protocols import Featurizes, Refine
 from monoseme.core.rows import ArrayRows
 from monoseme.core.stats import ratio_interval
+from monoseme.core.support import Support
 from monoseme.evaluation.evaluate import table
 from monoseme.evaluation.predict import Firings, greedy
 from monoseme.evaluation.reading import encoded
@@ -196,11 +197,15 @@ def recover(
 
 def _together(sample: Sample, code: Code) -> tuple[Int64[np.ndarray, " M"], Int64[np.ndarray, "M G"]]:
     """Rows on which each factor is active, and on which each pair (factor, block) is; from the sparse lists alone."""
-    n_factors, n_blocks = len(sample.world.factors), code.n_blocks
-    active = torch.bincount(sample.support.flatten(), minlength=n_factors)
-    pairs = sample.support[code.rows.cpu()] * n_blocks + code.indices.long().cpu()[:, None]
-    both = torch.bincount(pairs.flatten(), minlength=n_factors * n_blocks)
-    return active.numpy(), both.reshape(n_factors, n_blocks).numpy()
+    from scipy.sparse import csr_array
+
+    def mask(support: Support) -> csr_array:
+        ones = np.ones(len(support.indices), dtype=np.int64)
+        lists = (ones, support.indices.cpu().numpy(), support.indptr.cpu().numpy())
+        return csr_array(lists, shape=(support.n_rows, support.n_blocks))
+
+    both = mask(sample.support).T @ mask(code.support)
+    return sample.support.counts().numpy(), both.toarray()
 
 
 def _outcomes(scores: list[FactorScore], planted: int, seed: int) -> Iterable[Outcome]:
