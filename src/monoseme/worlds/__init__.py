@@ -1,5 +1,16 @@
 """Synthetic data whose parts are known."""
 
+from monoseme.worlds.concepts import Concept as Concept
+from monoseme.worlds.concepts import dense as dense
+from monoseme.worlds.concepts import exclusive as exclusive
+from monoseme.worlds.concepts import independent as independent
+from monoseme.worlds.hierarchy import Children as Children
+from monoseme.worlds.hierarchy import hierarchical as hierarchical
+from monoseme.worlds.laws import Constant as Constant
+from monoseme.worlds.laws import Exponential as Exponential
+from monoseme.worlds.laws import Law as Law
+from monoseme.worlds.laws import Normal as Normal
+from monoseme.worlds.laws import Uniform as Uniform
 from monoseme.worlds.planted import Factor as Factor
 from monoseme.worlds.planted import manifolds as manifolds
 from monoseme.worlds.shapes import CURVED as CURVED

@@ -1,4 +1,4 @@
-"""Which parts act on a row: the laws of support that worlds are made of, each with its pair probabilities in closed form."""
+"""Which parts act on a row: the laws of support that worlds are made of, with their pair probabilities."""
 
 from __future__ import annotations
 
@@ -179,9 +179,11 @@ class Nested:
         return both
 
 
-def _by_chunks(stream: np.random.Generator, n: int, width: int, size: int, choose: Callable[[np.ndarray], np.ndarray]) -> Support:
+def _by_chunks(
+    stream: np.random.Generator, n: int, width: int, size: int, choose: Callable[[np.ndarray], np.ndarray]
+) -> Support:
     """Draw `width` uniform numbers a row, a few rows at a time, and compress what `choose` makes of them."""
-    step = max(1, CHUNK // width)
+    step = max(1, CHUNK // max(width, size))
     parts = [
         Support.from_mask(torch.from_numpy(choose(stream.random((min(step, n - start), width)))))
         for start in range(0, n, step)

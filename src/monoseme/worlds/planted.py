@@ -56,6 +56,16 @@ class Factor:
         """Dimension of the span."""
         return self.manifold.b
 
+    @property
+    def mean(self) -> Float64[np.ndarray, " b"]:
+        """Zero, by calibration."""
+        return np.zeros(self.b)
+
+    @property
+    def square(self) -> float:
+        """1, by calibration."""
+        return 1.0
+
     def draw(self, stream: np.random.Generator, n: int) -> Float64[np.ndarray, "n c"]:
         """Intrinsic coordinates of `n` points."""
         return self.manifold.draw(stream, n)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -18,7 +19,7 @@ from monoseme.core.seeds import derive, rng
 from monoseme.core.support import Support
 from monoseme.worlds.activity import Activity
 
-__all__ = ["Part", "Sample", "World"]
+__all__ = ["Part", "Sample", "World", "unit_gain"]
 
 
 @runtime_checkable
@@ -43,6 +44,16 @@ class Part(Protocol):
     @property
     def basis(self) -> Float64[np.ndarray, "b d_in"]:
         """Orthonormal rows that span it."""
+        ...
+
+    @property
+    def mean(self) -> Float64[np.ndarray, " b"]:
+        """E of its standard points, given that it is active."""
+        ...
+
+    @property
+    def square(self) -> float:
+        """E of their squared norm, given that it is active."""
         ...
 
     def draw(self, stream: np.random.Generator, n: int) -> Float64[np.ndarray, "n d"]:
@@ -160,6 +171,23 @@ class World:
             atoms[i, : part.b] = torch.from_numpy(part.basis)
         return atoms
 
+    @cached_property
+    def density(self) -> Float64[np.ndarray, " M"]:
+        """P(factor is active), exactly."""
+        return np.diagonal(self.activity.pairs()).copy()
+
+    @cached_property
+    def mean(self) -> Float64[np.ndarray, " d"]:
+        """E x, exactly."""
+        rest = 0.0 if self.offset is None else self.offset
+        return self.gain * self.density @ np.stack([part.mean @ part.basis for part in self.factors]) + rest
+
+    def centred(self) -> World:
+        """Return this world with rows of mean zero, scaled anew so that E‖x‖² = 1. Contributions stay as they are."""
+        gain = unit_gain(self.factors, self.activity, self.noise, centred=True)
+        bare = replace(self, gain=gain, offset=None)
+        return replace(bare, offset=-bare.mean)
+
     def contribution(self, factor: int, coordinates: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n d"]:
         """Place points of one factor, given by intrinsic coordinates, in the space of the rows."""
         part = self.factors[factor]
@@ -194,6 +222,22 @@ class World:
         if self.noise:
             x += math.sqrt(self.noise / self.d_in) * rng(root, "noise").standard_normal(x.shape, dtype=np.float32)
         return Sample(self, seed, torch.from_numpy(x), support, tuple(coordinates))
+
+
+def unit_gain(parts: Sequence[Part], activity: Activity, noise: float, centred: bool = False) -> float:
+    """Gain at which E‖x‖² = 1, in closed form: parts are independent given which are active.
+
+    E‖Σ m_i‖² = Σ_i p_i E‖m_i‖² + Σ_{i≠j} p_ij ⟨E m_i, E m_j⟩, with ‖Σ p_i E m_i‖² less when rows are centred.
+    """
+    both = activity.pairs()
+    means = np.stack([part.mean @ part.basis for part in parts])
+    p, own = np.diagonal(both), np.square(means).sum(1)
+    energy = float(p @ np.array([part.square for part in parts]) + np.sum((both @ means) * means) - p @ own)
+    if centred:
+        energy -= float(np.square(p @ means).sum())
+    if not energy > 1e-12:
+        raise refuse("world", "have rows that vary", f"E‖x‖² = {energy:.2g}", "Lower a probability or choose a law.")
+    return math.sqrt((1 - noise) / energy)
 
 
 def _split(support: Support) -> tuple[Int[Tensor, " m"], ...]:
