@@ -10,10 +10,12 @@ from monoseme.core.seeds import rng
 from monoseme.evaluation import recover
 from monoseme.worlds import (
     Children,
+    Concept,
     Constant,
     Exponential,
     Normal,
     Uniform,
+    World,
     dense,
     exclusive,
     hierarchical,
@@ -36,6 +38,11 @@ WORLDS = {
     "dense": dense(48, 4, 0.8, 30, 0.05, seed=7),
 }
 each_world = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS.keys())
+
+
+def parents(world: World) -> np.ndarray:
+    assert isinstance(world.activity, Nested)
+    return world.activity.parent
 
 
 def closed_code(world) -> tuple[np.ndarray, np.ndarray]:
@@ -132,13 +139,14 @@ def test_at_most_one_member_of_a_group_is_on():
 
 def test_a_child_is_on_only_when_its_parent_is():
     world = WORLDS["hierarchical"]
-    assert isinstance(world.activity, Nested)
     active = world.sample(5000, 0).active
-    for child, parent in enumerate(world.activity.parent):
+    for child, parent in enumerate(parents(world)):
         if parent >= 0:
             assert not (active[:, child] & ~active[:, parent]).any()
             assert world.density[child] == pytest.approx(0.3 * world.density[parent])
-            assert world.factors[child].scale == 0.5
+            concept = world.factors[child]
+            assert isinstance(concept, Concept)
+            assert concept.scale == 0.5
     assert [c.kind for c in world.factors] == ["level 0"] * 6 + ["level 1"] * 18
 
 
@@ -146,7 +154,7 @@ def test_a_leak_is_the_share_of_firings_without_the_parent_and_changes_no_densit
     tight, loose = (hierarchical(64, 4, 0.3, Children((2, 2), 0.4, leak)) for leak in (0.0, 0.2))
     np.testing.assert_allclose(tight.density, loose.density)
     both = loose.activity.pairs()
-    for child, parent in enumerate(loose.activity.parent):
+    for child, parent in enumerate(parents(loose)):
         if parent >= 0:
             assert 1 - both[child, parent] / both[child, child] == pytest.approx(0.2)
 
@@ -181,7 +189,7 @@ def test_cosines_are_right_in_the_mean_when_they_do_not_fit():
 @pytest.mark.parametrize("d", [64, 16])
 def test_a_child_stands_at_the_stated_cosine_to_its_parent(d):
     world = hierarchical(d, 4, 0.2, Children((2, 3)), cosine=0.6)
-    w, parent = world.atoms[:, 0], torch.from_numpy(world.activity.parent)
+    w, parent = world.atoms[:, 0], torch.from_numpy(parents(world))
     children = parent >= 0
     got = (w[children] * w[parent[children]]).sum(1)
     torch.testing.assert_close(got, torch.full_like(got, 0.6), rtol=0, atol=1e-12)
