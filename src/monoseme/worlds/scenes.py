@@ -29,7 +29,7 @@ PALETTE = (
     (0.12, 0.27, 0.55),
     (0.35, 0.13, 0.35),
 )
-STAGE = 2.0  # solids stand within this distance of the origin
+STAGE = 1.8  # solids stand within this distance of the origin
 GAP = 0.12  # and at least this far apart
 TRIES = 50
 ELEVATIONS = (20.0, 75.0)  # of lights drawn at random: long shadows, but inside the picture more often than not
