@@ -5,3 +5,5 @@ from monoseme.evaluation.evaluate import evaluate as evaluate
 from monoseme.evaluation.gallery import gallery as gallery
 from monoseme.evaluation.recovery import Recovery as Recovery
 from monoseme.evaluation.recovery import recover as recover
+from monoseme.evaluation.stability import Stability as Stability
+from monoseme.evaluation.stability import stability as stability

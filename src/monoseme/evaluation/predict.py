@@ -66,11 +66,12 @@ class Firings:
         mean, mean_all = part.mean(0), part.sum(0) / (m + outside)
         total = (part - mean).square().sum()
         total_all = (part - mean_all).square().sum() + outside * mean_all.square().sum()
-        return _share(error, total), _share(error + spill, total_all)
+        none = 1e-12 * part.square().sum()  # a constant part has a variance of rounding errors, and no R²
+        return _share(error, total, none), _share(error + spill, total_all, none)
 
 
-def _share(error: Float64[Tensor, ""], total: Float64[Tensor, ""]) -> float:
-    return 1 - float(error / total) if total > 0 else float("nan")
+def _share(error: Float64[Tensor, ""], total: Float64[Tensor, ""], none: Float64[Tensor, ""]) -> float:
+    return 1 - float(error / total) if total > none else float("nan")
 
 
 def greedy(

@@ -1,10 +1,12 @@
 """Does a featurizer find the parts that were planted? Each factor is matched to a block and scored from it alone.
 
 The score of a factor m and a prediction m̂ is R² = 1 − Σ‖m − m̂‖² ÷ Σ‖m − m̄‖², with m̂ = z_g D_g of the matched block, 0
-where it does not fire. The featurizer's bias belongs to all blocks and is credited to none: contributions of a world
-have mean zero, so nothing is lost by that. Two sets of rows:
+where it does not fire. The featurizer's bias belongs to all blocks and is credited to none. Contributions of a world of
+manifolds have mean zero, so nothing is lost by that; those of scalar concepts may not, and what a featurizer writes of
+them into its bias is lost. Two sets of rows:
 
 - ``r2``: the rows where the factor is active (the paper's score). A block that also fires elsewhere is not punished.
+  NaN for a factor that is constant there.
 - ``r2_everywhere``: the rows where the factor is active or the block fires, with m = 0 where it is not active.
 
 And two ways to match, both by the phi coefficient between "factor active" and "block fires" (Pearson's correlation of
@@ -32,12 +34,15 @@ from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.protocols import Featurizes, Refine
 from monoseme.core.rows import ArrayRows
 from monoseme.core.stats import ratio_interval
+from monoseme.core.support import Support
 from monoseme.evaluation.evaluate import table
 from monoseme.evaluation.predict import Firings, greedy
 from monoseme.evaluation.reading import encoded
 from monoseme.worlds import Sample
 
 __all__ = ["FactorScore", "Match", "Recovery", "one_to_one", "phi_coefficients", "recover"]
+
+CONSTANT = "no factor varies there"
 
 
 @dataclass(frozen=True)
@@ -196,20 +201,24 @@ def recover(
 
 def _together(sample: Sample, code: Code) -> tuple[Int64[np.ndarray, " M"], Int64[np.ndarray, "M G"]]:
     """Rows on which each factor is active, and on which each pair (factor, block) is; from the sparse lists alone."""
-    n_factors, n_blocks = len(sample.world.factors), code.n_blocks
-    active = torch.bincount(sample.support.flatten(), minlength=n_factors)
-    pairs = sample.support[code.rows.cpu()] * n_blocks + code.indices.long().cpu()[:, None]
-    both = torch.bincount(pairs.flatten(), minlength=n_factors * n_blocks)
-    return active.numpy(), both.reshape(n_factors, n_blocks).numpy()
+    from scipy.sparse import csr_array
+
+    def mask(support: Support) -> csr_array:
+        ones = np.ones(len(support.indices), dtype=np.int64)
+        lists = (ones, support.indices.cpu().numpy(), support.indptr.cpu().numpy())
+        return csr_array(lists, shape=(support.n_rows, support.n_blocks))
+
+    both = mask(sample.support).T @ mask(code.support)
+    return sample.support.counts().numpy(), both.toarray()
 
 
 def _outcomes(scores: list[FactorScore], planted: int, seed: int) -> Iterable[Outcome]:
     among = f"{len(scores)} of {planted} factors"
 
-    def mean(name: str, values: list[float], note: str, unit: str = "1") -> Outcome:
+    def mean(name: str, values: list[float], note: str, unit: str = "1", why: str = CONSTANT) -> Outcome:
         known = np.array(values)[np.isfinite(values)]
         if not len(known):
-            return unknown(name, unit, f"{note}: no block fires")
+            return unknown(name, unit, f"{note}: {why}")
         low, high = ratio_interval(known, np.ones_like(known), seed=seed)
         ends = (low, high) if np.isfinite([low, high]).all() else (None, None)
         value, n = float(known.mean()), len(known)
@@ -225,7 +234,11 @@ def _outcomes(scores: list[FactorScore], planted: int, seed: int) -> Iterable[Ou
     distinct = len({s.best.blocks for s in scores})
     yield Outcome("distinct_blocks", distinct, "blocks", better="higher", note=f"best blocks of {among}")
     yield mean(
-        "purity", [s.best.purity for s in scores], "share of the best block's firings with the factor active", "share"
+        "purity",
+        [s.best.purity for s in scores],
+        "share of the best block's firings with the factor active",
+        "share",
+        why="no block fires",
     )
     grouped = [s.atoms.r2 for s in scores if s.atoms]
     if grouped:

@@ -1,9 +1,23 @@
 """Synthetic data whose parts are known."""
 
+from monoseme.worlds.concepts import Concept as Concept
+from monoseme.worlds.concepts import dense as dense
+from monoseme.worlds.concepts import exclusive as exclusive
+from monoseme.worlds.concepts import independent as independent
+from monoseme.worlds.hierarchy import Children as Children
+from monoseme.worlds.hierarchy import hierarchical as hierarchical
+from monoseme.worlds.laws import Constant as Constant
+from monoseme.worlds.laws import Exponential as Exponential
+from monoseme.worlds.laws import Law as Law
+from monoseme.worlds.laws import Normal as Normal
+from monoseme.worlds.laws import Uniform as Uniform
 from monoseme.worlds.planted import Factor as Factor
-from monoseme.worlds.planted import Sample as Sample
-from monoseme.worlds.planted import World as World
 from monoseme.worlds.planted import manifolds as manifolds
+from monoseme.worlds.raycast import Camera as Camera
+from monoseme.worlds.raycast import Scene as Scene
+from monoseme.worlds.raycast import render as render
+from monoseme.worlds.scenes import Scenes as Scenes
+from monoseme.worlds.scenes import scenes as scenes
 from monoseme.worlds.shapes import CURVED as CURVED
 from monoseme.worlds.shapes import Circle as Circle
 from monoseme.worlds.shapes import Disk as Disk
@@ -14,3 +28,7 @@ from monoseme.worlds.shapes import Segment as Segment
 from monoseme.worlds.shapes import Sphere as Sphere
 from monoseme.worlds.shapes import SwissRoll as SwissRoll
 from monoseme.worlds.shapes import Torus as Torus
+from monoseme.worlds.solids import Solid as Solid
+from monoseme.worlds.world import Part as Part
+from monoseme.worlds.world import Sample as Sample
+from monoseme.worlds.world import World as World
