@@ -17,8 +17,8 @@ from monoseme.featurizers.dictionaries import orthonormalise
 from monoseme.featurizers.gates import cut_for
 from monoseme.featurizers.objective import Objective
 from monoseme.featurizers.prior import ball_volume, map_penalty
-from monoseme.featurizers.selection import overlaps, rejected
 from monoseme.featurizers.selection import Tournament as Duels
+from monoseme.featurizers.selection import overlaps, rejected
 from monoseme.featurizers.thresholds import SoftThreshold, kernel
 from monoseme.worlds import manifolds
 
@@ -48,7 +48,7 @@ def test_batch_topk_keeps_the_largest_of_the_batch():
     positive = pre.relu().flatten().sort(descending=True).values
     assert int(mask.sum()) == 50 * K
     assert_close(pre[mask].sort(descending=True).values, positive[: 50 * K])
-    assert float(f.gate.threshold) == float(positive[50 * K - 1])
+    assert float(f.gate.threshold) == pytest.approx(-1 + 0.05 * (float(positive[50 * K - 1]) + 1))
 
 
 def test_batch_topk_with_few_positive_keeps_them_all():
@@ -92,7 +92,7 @@ def test_l0_of_jumprelu_falls_as_its_penalty_rises():
     l0 = []
     for lam in (0.01, 0.03, 0.1, 0.3, 1.0):
         f = JumpReLU(D, 64)
-        fit(f, ArrayRows(rows()), steps=300, batch_size=200, lr=3e-3, lam=lam)
+        fit(f, ArrayRows(rows()), steps=400, batch_size=200, lr=2e-2, lam=lam)
         l0.append(float(f.encode(rows(1000, seed=1)).l0.float().mean()))
     assert all(a > b for a, b in itertools.pairwise(l0)), l0
     assert l0[-1] < l0[0] / 2
@@ -101,7 +101,7 @@ def test_l0_of_jumprelu_falls_as_its_penalty_rises():
 @pytest.mark.parametrize("name", ["gaussian", "cauchy", "rectangle"])
 @pytest.mark.parametrize("block_size", [1, 2])
 def test_gradient_of_the_thresholds_is_the_formula(name, block_size):
-    """−(θ/ε) K((‖u‖ − θ)/ε) ⟨∂L/∂z, u/‖u‖⟩ for the code and −(1/ε) K for the count, summed row by row, block by block."""
+    """−(θ/ε) K(t) ⟨∂L/∂z, u/‖u‖⟩ for the code and −(1/ε) K(t) for the count, row by row, block by block."""
     lam, f = 0.3, JumpReLU(D, 10, block_size, kernel=name, bandwidth=0.7).double()
     objective = Objective(f, lam)
     objective.begin(ArrayRows(rows(200).double()))
@@ -137,7 +137,7 @@ def test_kernels_have_unit_mass():
 
 
 def test_soft_threshold_is_the_proximal_operator():
-    """The argument of min_z ½‖z − u‖² + θ‖z‖, found by brute force along u and checked by its subgradient."""
+    """The argument of min_z ½‖z − u‖² + θ‖z‖, by its subgradient."""
     gate = SoftThreshold(1, 1.0, "shared", lam=1.0).double()
     with torch.no_grad():
         gate.log_theta.fill_(math.log(0.7))

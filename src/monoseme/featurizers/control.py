@@ -12,7 +12,7 @@ from monoseme.core.errors import refuse
 
 __all__ = ["Control", "make_control"]
 
-RATE = 0.002  # of the integral term, in log λ a step, at a relative error of one
+RATE = 0.01  # of the integral term, in log λ a step, at a relative error of one
 GAIN = 1.0  # of the proportional term, in log λ: without it λ swings, because thresholds follow it late
 LOW, HIGH = math.log(1e-8), math.log(1e4)
 
@@ -23,12 +23,11 @@ class Control:
 
     ``"fixed"``
         λ as given.
+    ``"above"``
+        λ on batches with more than `target` active blocks a row, 0 on the others (arXiv 2606.25234, App. D).
     ``"dual"``
         Dual ascent: log λ rises by `RATE` times the relative excess of L0 over `target`, clipped to ±1, so that λ
         becomes the price of a block at which the target is what the featurizer can afford.
-    ``"above"``
-        The same on batches with more than `target` active blocks a row, and no penalty on the others (arXiv 2606.25234,
-        App. D, says when the penalty applies and not how large it is: a fixed λ holds L0 only if it is well chosen).
     """
 
     kind: str
@@ -36,22 +35,19 @@ class Control:
 
     def weight(self, log_lam: float, l0: float) -> float:
         """λ for a batch with this L0."""
-        error = self._error(l0)
-        if self.kind == "above" and error <= 0:
+        if self.kind == "above" and self._excess(l0) <= 0:
             return 0.0
-        return math.exp(log_lam + GAIN * error)
+        return math.exp(log_lam + GAIN * self._excess(l0)) if self.kind == "dual" else math.exp(log_lam)
 
     def next(self, log_lam: float, l0: float) -> float:
         """Return log λ after a batch with this L0."""
-        if self.kind == "fixed":
+        if self.kind != "dual":
             return log_lam
-        return max(LOW, min(HIGH, log_lam + RATE * self._error(l0)))
+        return max(LOW, min(HIGH, log_lam + RATE * self._excess(l0)))
 
-    def _error(self, l0: float) -> float:
+    def _excess(self, l0: float) -> float:
         """Relative excess over the target, clipped."""
-        if self.kind == "fixed" or self.target is None:
-            return 0.0
-        return max(-1.0, min(1.0, (l0 - self.target) / self.target))
+        return 0.0 if self.target is None else max(-1.0, min(1.0, (l0 - self.target) / self.target))
 
 
 def make_control(kind: str, target: float | None) -> Control:

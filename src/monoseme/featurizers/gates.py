@@ -116,7 +116,7 @@ class BatchTopK(Gate):
     """
 
     threshold: Tensor
-    RATE = 0.05  # of the running mean; the first batch sets it, so it carries no bias from its start
+    RATE = 0.05  # of the running mean, which starts from the first rows and so carries no bias
 
     def __init__(self, k: int) -> None:
         super().__init__()
@@ -129,12 +129,15 @@ class BatchTopK(Gate):
         norms = block_norms(pre.unflatten(1, (-1, block_size)), sign)
         if training:
             mask, cut = _largest(norms, self.k * len(norms))
-            known = self.threshold >= 0
-            self.threshold.copy_(torch.where(known, self.threshold + self.RATE * (cut - self.threshold), cut))
+            self.threshold += self.RATE * (cut - self.threshold)
             return Support.from_mask(mask)
         if self.threshold < 0:
             raise refuse("featurizer", "be fitted before it encodes", "a BatchTopK without threshold", "Fit it first.")
         return Support.from_mask(norms > self.threshold)
+
+    def begin(self, norms: Float[Tensor, "n G"]) -> None:
+        """Start from the first rows."""
+        self.calibrate(norms)
 
     def calibrate(self, norms: Float[Tensor, "n G"]) -> None:
         """Put the threshold where the rows have k active blocks on average."""

@@ -45,6 +45,17 @@ class _Thresholds(Gate):
         self.log_theta.fill_(math.log(max(float(cut_for(norms, self.start_l0)), 1e-30)))
 
     @torch.no_grad()
+    def calibrate(self, norms: Float[Tensor, "n G"]) -> None:
+        """Scale all thresholds so that held-out rows have the target L0, which the penalty met only about."""
+        if self.target is not None:
+            self.log_theta += cut_for(norms / self.theta, self.target).log()
+
+    @property
+    def calibrates(self) -> bool:
+        """Only with a target."""
+        return self.target is not None
+
+    @torch.no_grad()
     def select(self, pre: Float[Tensor, "n Gb"], block_size: int, sign: Sign, training: bool = False) -> Support:
         """Every block whose norm exceeds its threshold."""
         return Support.from_mask(block_norms(pre.unflatten(1, (-1, block_size)), sign) > self.theta)
@@ -58,7 +69,7 @@ class SoftThreshold(_Thresholds):
 
     control = "above"
 
-    def __init__(self, n_blocks: int, target: float, theta: Theta, lam: float) -> None:
+    def __init__(self, n_blocks: int, target: float, theta: Theta, lam: float | None) -> None:
         super().__init__(n_blocks, target, theta)
         self.target, self.lam = target, lam
 

@@ -10,15 +10,18 @@ from monoseme.records.reproduce import Recipe
 
 __all__ = ["PAPERS", "find"]
 
-# the function that measures a paper's claims, as module:function; claims.toml lies beside the module
-PAPERS = {"bsf": "monoseme.papers.bsf.manifolds:recipe"}
+# what can be reproduced: the file of claims, and the module beside it whose `recipe` measures them
+PAPERS = {
+    "bsf": ("monoseme.papers.bsf", "claims.toml", "manifolds"),
+    "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),
+}
 
 
 def find(name: str) -> tuple[Claims, Recipe]:
     """Claims of a paper and the recipe that measures them."""
     if name not in PAPERS:
         raise refuse("paper", "be one that is reproduced here", repr(name), closest(name, PAPERS))
-    module, function = PAPERS[name].split(":")
-    with resources.as_file(resources.files(module.rpartition(".")[0]) / "claims.toml") as path:
+    folder, table, module = PAPERS[name]
+    with resources.as_file(resources.files(folder) / table) as path:
         claims = Claims.load(path)
-    return claims, getattr(import_module(module), function)
+    return claims, import_module(f"{folder}.{module}").recipe

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
+from monoseme.core.outcome import Outcome
+from monoseme.explorer.static.charts import curve_chart
 from monoseme.explorer.static.numbers import outcome_tile
 from monoseme.records.claims import Verdict
 from monoseme.records.page import Html, Markup, tag
 from monoseme.records.reproduce import Reproduction
 from monoseme.records.rules import RuleResult
+from monoseme.records.run import Curve
 
 __all__ = ["claims_page"]
 
@@ -82,8 +86,17 @@ def _claim(verdict: Verdict, reproduction: Reproduction) -> Markup:
         tag("span", verdict.status, class_=f"status {verdict.status.replace(' ', '-')}"),
         tag("span", f" {verdict.detail}", class_="small") if verdict.detail and not failure else None,
         tag("dl", outcome_tile(verdict.measured)) if verdict.measured else None,
+        _curve(verdict.measured) if verdict.measured else None,
     )
     return tag("article", said, found, class_="claim", id=f"claim-{claim.id}")
+
+
+def _curve(outcome: Outcome) -> Markup | None:
+    """Draw the number along the way, if the recipe kept it: ``provenance["curve"]``, x and y of equal length."""
+    kept = outcome.provenance.get("curve")
+    if not isinstance(kept, Mapping):
+        return None
+    return curve_chart(Curve(outcome.name, kept["x"], kept["y"], outcome.unit, str(kept.get("x_name", "step"))))
 
 
 def _rule(rule: RuleResult) -> Markup:

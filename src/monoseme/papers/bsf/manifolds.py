@@ -5,7 +5,8 @@ Every fit is kept in the work folder, so that a stopped reproduction goes on whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from monoseme.core.outcome import Outcome
 from monoseme.core.protocols import Refine
 from monoseme.core.rows import ArrayRows
 from monoseme.evaluation import evaluate, recover
-from monoseme.featurizers import build, fit
+from monoseme.featurizers import Featurizer, build, fit
+from monoseme.learning import Progress
 from monoseme.worlds import Sample, manifolds
 
-__all__ = ["RUNS", "Run", "recipe"]
+__all__ = ["BATCH", "RUNS", "TEST_ROWS", "TRAIN_ROWS", "Run", "measure", "recipe"]
 
 TRAIN_ROWS, TEST_ROWS, BATCH = 300_000, 100_000, 2048
 
@@ -33,6 +35,7 @@ class Run:
     epochs: int
     lr: float
     refine: tuple[Refine, ...] = (None,)
+    aux: str | None = "dead"
 
 
 def _scalars(sign: str) -> list[Run]:
@@ -69,18 +72,23 @@ def recipe(wanted: Sequence[str], work: Path) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = {}
     for run in RUNS:
         if any(run.name == prefix or run.name.startswith(f"{prefix}-G") for prefix in prefixes):
-            outcomes |= _measure(run, work, world.sample(TRAIN_ROWS, seed=1), test)
+            outcomes |= measure(run, work, world.sample(TRAIN_ROWS, seed=1), test)
     for sign in ("nonneg", "free"):
         outcomes |= _best(outcomes, f"topk-{sign}")
     return outcomes
 
 
-def _measure(run: Run, work: Path, train: Sample, test: Sample) -> dict[str, Outcome]:
+def measure(
+    run: Run, work: Path, train: Sample, test: Sample, watch: Callable[[Featurizer, Progress], None] | None = None
+) -> dict[str, Outcome]:
+    """Fit and score one run, or read what was kept of it. `watch` sees the featurizer twenty times on the way."""
     kept = work / f"{run.name}.json"
     if not kept.exists():
         featurizer = build(run.species, {"d_in": train.x.shape[1], **run.arguments, "seed": 0})
         steps = run.epochs * TRAIN_ROWS // BATCH
-        options: dict[str, Any] = {"steps": steps, "batch_size": BATCH, "lr": run.lr, "aux": "dead", "seed": 0}
+        options: dict[str, Any] = {"steps": steps, "batch_size": BATCH, "lr": run.lr, "aux": run.aux, "seed": 0}
+        if watch is not None:
+            options |= {"progress": functools.partial(watch, featurizer), "log_every": max(1, steps // 20)}
         history = fit(featurizer, ArrayRows(train.x), out=work / run.name, **options).history
         measured = {}
         for refine in run.refine:
