@@ -84,19 +84,19 @@ def _word(value: object) -> str:
     return re.sub(r"[^A-Za-z0-9.+]+", "-", text)[:40]
 
 
-def trials_of(points: Iterable[Mapping[str, Any]], seeds: Iterable[int]) -> tuple[Trial, ...]:
+def trials_of(points: Iterable[object], seeds: Iterable[object]) -> tuple[Trial, ...]:
     """Every point with every seed, in the order given; whatever has no plain JSON form, or comes twice, is refused."""
     points, seeds = list(points), list(seeds)
     if not points:
         raise refuse("points", "hold at least one point", "none", "Build them with grid(...).")
-    for seed in seeds or [None]:
+    for seed in seeds or ["none"]:
         if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
             raise refuse("seeds", "be whole numbers, at least one", repr(seed), "Write (0,) for a single seed.")
     found: dict[str, Trial] = {}
     for point in points:
         settings = _settings(point)
         for seed in seeds:
-            trial = Trial(settings, int(seed))
+            trial = Trial(settings, int(seed))  # pyright: ignore[reportArgumentType]
             if trial.name in found:
                 raise refuse("points and seeds", "differ", f"{trial.point} twice", "Leave one out; it would run once.")
             found[trial.name] = trial
