@@ -203,6 +203,8 @@ def _over_seeds(name: str, values: Sequence[Outcome], seeds: int) -> Outcome:
     if mean.n < seeds:
         note += f"; {seeds - mean.n} of {seeds} seeds have no value"
     low, high = (None, None) if math.isnan(mean.low) else (mean.low, mean.high)
+    if first.unit == "share" and low is not None and high is not None:  # a symmetric interval knows no ends
+        low, high = max(low, 0.0), min(high, 1.0)
     return Outcome(
         name, mean.value, first.unit, low, high, better=first.better, n=mean.n, n_unit="seeds", note=note
     )  # fmt: skip
