@@ -18,7 +18,7 @@ __all__ = ["describe_sweep", "sweep_page"]
 # Drawn first, where they are. Where block sizes differ, equal L0 is not equal budget: active dims are compared instead.
 AXES = {False: ("l0", "fvu"), True: ("active_dims", "fvu")}
 SERIES = "featurizer"
-MOST_TRIALS = 400  # rows of the table of single trials; all are in trials.csv
+MOST_TRIALS = 100  # rows of the table of single trials; all are in trials.csv
 
 
 def sweep_page(
@@ -155,11 +155,14 @@ def _scatter(result: SweepResult, varied: Sequence[str], seeds: int) -> Scatter 
         return None
     axes = AXES["block_size" in varied]
     x, y = axes if set(axes) <= set(columns) else ((numeric or numbers[1:])[0], numbers[0])
-    points = tuple(_point(point, varied, numbers, numeric) for point in _along(result.points, numeric))
+    words = [name for name in varied if name not in numeric]
+    points = tuple(_point(point, words, numbers, numeric) for point in _along(result.points, words, numeric))
     note = "A mark is the mean over seeds and its whiskers are the interval over seeds; small rings are single seeds."
     if seeds == 1:
         note = "One seed a point: there is no interval over seeds."
-    return Scatter("Any two numbers", columns, points, x, y, f"{note} Lines join points that differ in one setting.")
+    return Scatter(
+        "Every point by any two numbers", columns, points, x, y, f"{note} Lines join points that differ in one setting."
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -172,39 +175,50 @@ def _line_setting(points: Sequence[PointSummary], numeric: Sequence[str]) -> str
     return max(counts, key=lambda name: counts[name], default="")
 
 
-def _along(points: Sequence[PointSummary], numeric: Sequence[str]) -> list[tuple[PointSummary, str]]:
-    """Points in the order in which lines go through them, each with the setting its series is joined along."""
+def _along(
+    points: Sequence[PointSummary], words: Sequence[str], numeric: Sequence[str]
+) -> list[tuple[PointSummary, str, str]]:
+    """Points in the order in which lines go through them, each with its series and the setting it is joined along.
+
+    A series is a featurizer with those of its settings that are words: what has a name of its own has a colour.
+    """
     series: dict[str, list[PointSummary]] = {}
     for point in points:
-        series.setdefault(str(point.settings.get(SERIES, "")), []).append(point)
+        peers = [p for p in points if p.settings.get(SERIES) == point.settings.get(SERIES)]
+        own = [n for n in words if n != SERIES and len({_text(p.settings.get(n)) for p in peers}) > 1]
+        parts = [_text(point.settings[SERIES])] if SERIES in point.settings else []
+        parts += [f"{name} {_text(point.settings[name])}" for name in own if name in point.settings]
+        series.setdefault(", ".join(parts), []).append(point)
     ordered = []
-    for members in series.values():
+    for name, members in series.items():
         along = _line_setting(members, numeric)
-        ordered += [(p, along) for p in sorted(members, key=lambda p, a=along: p.settings.get(a) or 0)]
+        ordered += [(p, name, along) for p in sorted(members, key=lambda p, a=along: p.settings.get(a) or 0)]
     return ordered
 
 
 def _point(
-    given: tuple[PointSummary, str], varied: Sequence[str], numbers: Sequence[str], numeric: Sequence[str]
+    given: tuple[PointSummary, str, str], words: Sequence[str], numbers: Sequence[str], numeric: Sequence[str]
 ) -> ScatterPoint:
-    point, along = given
-    named = [name for name in varied if name in point.settings and name != SERIES]
+    point, series, along = given
+    named = [name for name in (*words, *numeric) if name in point.settings and name != SERIES]
     strand = ", ".join(f"{name} {_text(point.settings[name])}" for name in named if name != along)
     values = [_outcome(point, name) for name in (*numbers, *numeric)]
-    done = [row for row in point.rows if row.status == "done"]
-    each = [
-        [as_outcome(n, row.numbers[n]) if n in row.numbers else unknown(n, "1", "") for n in numbers] for row in done
-    ]
-    whole = [row for row in each if all(outcome.known for outcome in row)]
-    columns = [tuple(float(row[i].value or 0) for row in whole) for i in range(len(numbers))]
-    columns += [(float(o.value or 0),) * len(whole) for o in values[len(numbers) :]]
+    seeds = _each_seed(point, numbers)
+    columns = [*seeds, *((float(o.value or 0),) * len(seeds[0]) for o in values[len(numbers) :])]
     return ScatterPoint(
-        series=str(point.settings.get(SERIES, "")),
-        label=", ".join(f"{name} {_text(point.settings[name])}" for name in named),
+        series=series,
+        label=", ".join(f"{name} {_text(point.settings[name])}" for name in numeric if name in point.settings),
         values=tuple(values),
         strand=f"along {along}: {strand}" if along in point.settings else "",
-        seeds=tuple(columns) if len(whole) > 1 else (),
+        seeds=tuple(columns) if len(seeds[0]) > 1 else (),
     )
+
+
+def _each_seed(point: PointSummary, numbers: Sequence[str]) -> list[tuple[float, ...]]:
+    """Every number at every seed that knows them all, a column a number."""
+    rows = [[as_outcome(n, row.numbers[n]) for n in numbers] for row in point.rows if {*numbers} <= row.numbers.keys()]
+    whole = [row for row in rows if all(outcome.known for outcome in row)]
+    return [tuple(float(row[i].value or 0) for row in whole) for i in range(len(numbers))]
 
 
 def _outcome(point: PointSummary, name: str) -> Outcome:

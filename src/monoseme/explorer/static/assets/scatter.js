@@ -21,7 +21,7 @@
   };
 
   // round numbers (1, 2, 5 times a power of ten) inside a range; on a log scale low and high are exponents
-  const ticks = (low, high, log) => {
+  const ticks = (low, high, log, about) => {
     if (log) {
       const steps = high - low <= 2.2 ? [1, 2, 5] : [1],
         found = [];
@@ -33,7 +33,7 @@
       const every = Math.max(1, Math.ceil(found.length / 7));
       return found.filter((_, i) => i % every === 0);
     }
-    const rough = (high - low) / 5,
+    const rough = (high - low) / about,
       power = 10 ** Math.floor(Math.log10(rough)),
       step = [1, 2, 5, 10].find((m) => m * power >= 0.999 * rough) * power,
       values = [];
@@ -54,10 +54,11 @@
     low = Math.max(low - span, Math.min(low, ...outer));
     high = Math.min(high + span, Math.max(high, ...outer));
     const margin = 0.06 * (high - low) || 0.5 * span;
-    low -= margin;
+    // zero is shown where it is near, and never crossed by what is never negative
+    low = !log && Math.min(...inner) >= 0 && low - margin < 0.4 * high ? 0 : low - margin;
     high += margin;
     const place = (v) => start + ((end - start) * ((log && v <= 0 ? low - span : to(v)) - low)) / (high - low);
-    place.ticks = ticks(low, high, log);
+    place.ticks = ticks(low, high, log, Math.max(4, Math.abs(end - start) / 90));
     return place;
   };
 
