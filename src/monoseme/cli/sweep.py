@@ -113,9 +113,11 @@ def read_plan(file: Path) -> Plan:
     for key in ("store", "out", "featurizer"):
         if key not in given:
             raise refuse(f"{file}: {key}", "be given", "nothing", "See docs/sweep.md for an example.")
+    if not all(isinstance(entry, dict) for entry in given["featurizer"]):
+        raise refuse(f"{file}: featurizer", "be tables", repr(given["featurizer"]), "Write [[featurizer]] above each.")
+    if not all(type(seed) is int for seed in given.get("seeds", ())):  # true is an int, too
+        raise refuse(f"{file}: seeds", "be whole numbers", repr(given["seeds"]), "For example [0, 1, 2].")
     plan = Plan(**given)
-    if not all(isinstance(entry, dict) for entry in plan.featurizer):
-        raise refuse(f"{file}: featurizer", "be tables", repr(plan.featurizer), "Write [[featurizer]] above each.")
     if plan.split not in SPLITS:
         raise refuse(f"{file}: split", "be a split of the store", repr(plan.split), closest(plan.split, SPLITS))
     try:
