@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,6 +175,32 @@ def test_every_executor_gives_the_table_of_none(tmp_path: Path):
     for kind in ("threads", "cluster", "processes"):
         assert tables(tmp_path / kind) == tables(tmp_path / "none")
         assert all(marks(folder) == ["begin"] for folder in folders(tmp_path / kind))
+
+
+def test_the_recipes_of_the_documentation_run_on_stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text(encoding="utf-8")
+    (recipe,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "import ray" in block)
+    names: dict[str, Any] = {}
+    exec(recipe, names)
+
+    class AutoExecutor(Cluster):
+        def __init__(self, folder: str) -> None:
+            super().__init__(pool)
+
+        def update_parameters(self, **_: object) -> None:
+            pass
+
+    def remote(fn):  # ray.remote(fn).remote(*args).future()
+        def begin(*args: object) -> SimpleNamespace:
+            return SimpleNamespace(future=lambda: pool.submit(fn, *args))
+
+        return SimpleNamespace(remote=begin)
+
+    monkeypatch.setitem(sys.modules, "submitit", SimpleNamespace(AutoExecutor=AutoExecutor))
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(remote=remote))
+    with ThreadPoolExecutor(2) as pool:
+        for name, executor in (("slurm", names["on_slurm"]("logs")), ("ray", names["OnRay"]())):
+            assert [r.status for r in sweep(square, XS, tmp_path / name, executor=executor).rows] == ["done"] * 3
 
 
 def test_a_job_that_a_cluster_loses_is_a_failed_trial(tmp_path: Path):

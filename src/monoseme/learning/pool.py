@@ -16,7 +16,7 @@ from monoseme.core.errors import refuse
 __all__ = ["process_pool"]
 
 
-def process_pool(workers: int | None = None) -> _Processes:
+def process_pool(workers: int | None = None) -> ProcessPoolExecutor:
     """Return an executor of fresh processes, for `sweep`: use it in a ``with``.
 
     The cores are shared out among the workers, so that their thread pools do not wait for one another. A signal to this

@@ -18,7 +18,7 @@ from monoseme.core.parse import Entry
 from monoseme.core.stats import mean_of
 from monoseme.learning.numbers import Value, as_outcome, columns_of, pack, unpack
 from monoseme.learning.points import Trial
-from monoseme.learning.trial import DONE, FAILED
+from monoseme.learning.trial import DONE, read_failure
 
 __all__ = ["PointSummary", "SweepResult", "TrialResult"]
 
@@ -170,11 +170,11 @@ def _pair(entry: Entry) -> tuple[str, Any]:
 
 
 def _read(trial: Trial, folder: Path) -> TrialResult:
+    failed = read_failure(folder)  # looked at first: a trial that succeeds meanwhile loses it after it gets its result
     if (folder / DONE).exists():
         done = Entry(read_json(folder / DONE), str(folder / DONE))
         return TrialResult(trial, "done", unpack(done.items("numbers")))
-    if (folder / FAILED).exists():
-        failed = Entry(read_json(folder / FAILED), str(folder / FAILED))
+    if failed is not None:
         return TrialResult(trial, "failed", {}, failed.get("error", str))
     return TrialResult(trial, "not run", {})
 

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from monoseme.core.errors import refuse
+from monoseme.core.errors import UserError, refuse
 from monoseme.core.files import InUse, atomic_path, only_writer, read_json, write_json
 from monoseme.core.files import sweep as remove_leftovers
 from monoseme.core.parse import Entry
 from monoseme.learning.interrupt import Interrupted
 from monoseme.learning.numbers import numbers_of, pack
 
-__all__ = ["Answer", "Order", "check_folder", "failures", "note_failure", "perform"]
+__all__ = ["Answer", "Order", "check_folder", "failures", "note_failure", "perform", "read_failure"]
 
 POINT, DONE, FAILED, TRACEBACK, WORK = "point.json", "done.json", "failed.json", "traceback.txt", "work"
 Measure = Callable[[Mapping[str, Any], Path], Mapping[str, Any]]
@@ -128,9 +128,18 @@ def _leaves(value: object, path: str = "") -> dict[str, object]:
 
 def failures(folder: Path) -> int:
     """How often the trial has failed; 0 when it never did."""
-    if not (folder / FAILED).exists():
-        return 0
-    return Entry(read_json(folder / FAILED), str(folder / FAILED)).get("times", int)
+    found = read_failure(folder)
+    return 0 if found is None else found.get("times", int)
+
+
+def read_failure(folder: Path) -> Entry | None:
+    """What failed.json says. It may vanish between two looks, when another process tried again with success."""
+    try:
+        return Entry(read_json(folder / FAILED), str(folder / FAILED))
+    except UserError:
+        if (folder / FAILED).exists():
+            raise
+        return None
 
 
 def note_failure(folder: Path, error: BaseException) -> None:
