@@ -27,8 +27,9 @@ ELSEWHERE = {
     "seed": "Pass seeds to the sweep.",
     "out": "Each fit has a folder of its own.",
 }
-FIT = [n for n in inspect.signature(fit_rows).parameters if n not in ("featurizers", "rows", "schedule", "progress")]
-OPTIONS = tuple(name for name in FIT if name not in (*ELSEWHERE, "resume"))
+# what is no plain value, or none of a sweep's business
+NOT_SWEPT = ("featurizers", "rows", "schedule", "held_out", "progress", "resume")
+OPTIONS = tuple(n for n in inspect.signature(fit_rows).parameters if n not in (*ELSEWHERE, *NOT_SWEPT))
 
 
 def sweep(
