@@ -12,12 +12,16 @@ from monoseme.api import (
     ActivationStore,
     Evaluation,
     FitResult,
+    SweepResult,
     evaluate,
     fit,
     harvest,
     load,
     open_model,
     page,
+    process_pool,
+    sweep,
+    sweep_page,
 )
 from monoseme.core.code import Code
 from monoseme.core.errors import UserError
@@ -29,6 +33,7 @@ __all__ = [
     "Evaluation",
     "FitResult",
     "Outcome",
+    "SweepResult",
     "UserError",
     "evaluate",
     "featurizers",
@@ -37,5 +42,8 @@ __all__ = [
     "load",
     "open_model",
     "page",
+    "process_pool",
+    "sweep",
+    "sweep_page",
     "worlds",
 ]

@@ -217,3 +217,77 @@ def test_no_text_of_a_record_runs(driver: Any, tmp_path: Path, make_record: Call
     assert driver.title == "Block 1"
     assert driver.execute_script("return document.querySelectorAll('#shown img').length") == 0
     clean(driver)
+
+
+@pytest.fixture(scope="module")
+def sweep_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from monoseme.core.outcome import Outcome, unknown
+    from monoseme.records import Comparison, RunRecord, Scatter, ScatterPoint
+
+    def point(series: str, k: int, fvu: float | None) -> ScatterPoint:
+        known = unknown("fvu", "1", "failed") if fvu is None else Outcome("fvu", fvu, "1", fvu - 50, fvu + 0.02)
+        seeds = () if fvu is None else ((fvu - 0.01, fvu + 0.01), (float(k),) * 2)
+        return ScatterPoint(series, f"k {k}", (known, Outcome("k", float(k), "")), "one", seeds)
+
+    points = [point("TopK", k, 0.5 / k) for k in (1, 4, 100)] + [point("Grassmannian", 2, 0.3), point("Empty", 3, None)]
+    rows = tuple((p.series, p.values[0], str(int(p.values[1].value or 0))) for p in points)
+    record = RunRecord(
+        "A sweep",
+        "sweep",
+        comparisons=(Comparison("Points", ("featurizer", "fvu", "k"), rows),),
+        scatters=(Scatter("Two numbers", ("fvu", "k"), tuple(points), "k", "fvu"),),
+    )
+    write_pages(record, tmp_path_factory.mktemp("sweep") / "pages")
+    return tmp_path_factory.getbasetemp() / "sweep0" / "pages"
+
+
+MARKS = "return document.querySelectorAll('.plot .mark-of').length"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_sweep_is_drawn_and_its_axes_can_be_chosen(driver: Any, sweep_pages: Path, width: int):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import Select
+
+    show(driver, sweep_pages / "index.html", width=width)
+    assert wait(driver, MARKS) == 4
+    told = driver.find_element(By.CSS_SELECTOR, ".told")
+    assert told.text.startswith("1 of 5 points lack a number")
+    assert driver.execute_script("return document.querySelectorAll('.plot .seed').length") == 8
+    assert driver.execute_script("return document.querySelectorAll('.plot .strand').length") == 2
+    assert driver.execute_script("return document.querySelector('[name=log-x]').checked")  # k spans a factor of 100
+    numbers = "return [...document.querySelectorAll('.plot *')].flatMap((n) => [...n.attributes]).map((a) => a.value)"
+    assert not [value for value in driver.execute_script(numbers) if "NaN" in value or "Infinity" in value]
+    # an interval a hundred times wider than the values is cut: the values still fill the frame
+    high = "const y = [...document.querySelectorAll('.reach')].map((n) => +n.getAttribute('cy'));"
+    assert driver.execute_script(high + " return Math.max(...y) - Math.min(...y)") > 60
+    driver.execute_script("document.querySelector('.plot .mark-of').focus()")
+    assert told.text == "TopK · k 1 · k 1 · fvu 0.5 [−49.5, 0.52]"
+    Select(driver.find_element(By.NAME, "x")).select_by_visible_text("fvu")
+    labels = "return [...document.querySelectorAll('.plot .label')].map((n) => n.textContent)"
+    assert driver.execute_script(labels) == ["fvu (log scale)"] * 2
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    clean(driver)
+
+
+def test_series_can_be_hidden_and_tables_sorted(driver: Any, sweep_pages: Path):
+    from selenium.webdriver.common.by import By
+
+    show(driver, sweep_pages / "index.html")
+    assert wait(driver, MARKS) == 4
+    first, *_ = driver.find_elements(By.CSS_SELECTOR, ".legend button")
+    driver.execute_script("arguments[0].click()", first)
+    assert (driver.execute_script(MARKS), first.get_attribute("aria-pressed")) == (1, "false")
+    driver.execute_script("arguments[0].click()", first)
+    assert driver.execute_script(MARKS) == 4
+    heads = driver.find_elements(By.CSS_SELECTOR, ".sortable thead button")
+    column = "return [...document.querySelectorAll('.sortable tbody tr')].map((r) => r.cells[arguments[0]].textContent)"
+    driver.execute_script("arguments[0].click()", heads[2])
+    assert driver.execute_script(column, 2) == ["1", "2", "3", "4", "100"]  # as numbers, not as words
+    driver.execute_script("arguments[0].click()", heads[2])
+    assert driver.execute_script(column, 2) == ["100", "4", "3", "2", "1"]
+    driver.execute_script("arguments[0].click()", heads[1])
+    assert [k for k in driver.execute_script(column, 2)] == ["100", "4", "2", "1", "3"]  # what is not known is last
+    driver.execute_script("arguments[0].click()", heads[1])
+    assert [k for k in driver.execute_script(column, 2)] == ["1", "2", "4", "100", "3"]
+    clean(driver)

@@ -22,7 +22,18 @@ from monoseme.explorer.static.charts import curve_chart, histogram_chart, log_ti
 from monoseme.explorer.static.numbers import cell, figure, outcome_tile
 from monoseme.explorer.static.overview import overview_page
 from monoseme.explorer.static.shards import pack_cloud, pack_shown, script
-from monoseme.records import Claims, Comparison, Curve, Histogram, OutcomeGroup, RunRecord, SampleView, reproduce
+from monoseme.records import (
+    Claims,
+    Comparison,
+    Curve,
+    Histogram,
+    OutcomeGroup,
+    RunRecord,
+    SampleView,
+    Scatter,
+    ScatterPoint,
+    reproduce,
+)
 from monoseme.records.page import tag
 
 EVIL = "<script>alert(1)</script>\"'&\ud800"
@@ -106,6 +117,7 @@ def evil_record() -> RunRecord:
         cards=(BlockCard(0, 3, (bad,), (shown,), np.ones((2, 3), "f4")),),
         samples={EVIL: SampleView(tokens=(EVIL, EVIL), label=EVIL)},
         notes=(EVIL,),
+        scatters=(Scatter(EVIL, (EVIL,), (ScatterPoint(EVIL, EVIL, (bad,), EVIL),), EVIL, EVIL, EVIL),),
     )
 
 
@@ -115,7 +127,7 @@ def test_no_text_becomes_markup(tmp_path: Path):
         if path.suffix in (".html", ".js"):
             assert "<script>alert" not in path.read_text(encoding="utf-8")
     outline = Outline((tmp_path / "pages" / "index.html").read_text(encoding="utf-8"))
-    assert outline.tags.count("script") == 4
+    assert outline.tags.count("script") == 6
     assert [p.name for p in (tmp_path / "pages" / "pictures").iterdir()] == ["0.jpg"]
 
 
@@ -301,3 +313,35 @@ def test_the_first_facts_stand_under_the_title_with_their_names(make_record: Cal
     record = replace(make_record(), facts={"Trained on": "90 rows of 9 samples", "Held out": "10 rows of 1 sample"})
     page = overview_page(record).document()
     assert "Trained on: <span>90 rows of 9 samples</span> · Held out: <span>10 rows of 1 sample</span>" in page
+
+
+def test_points_become_data_with_holes_for_what_is_not_known(tmp_path: Path):
+    known = Outcome("fvu", 0.2, "1", 0.1, 0.3, better="lower")
+    points = (
+        ScatterPoint("a", "k 4", (known, Outcome("k", 4.0, "")), "s", ((0.1, 0.3), (4.0, 4.0))),
+        ScatterPoint("b", "k 8", (unknown("fvu", "1", "failed"), Outcome("k", math.inf, ""))),
+    )
+    record = RunRecord("t", "sweep", scatters=(Scatter("S", ("fvu", "k"), points, "k", "fvu"),))
+    text = write_pages(record, tmp_path / "pages").read_text(encoding="utf-8")
+    assert "This record has no cards." not in text
+    outline = Outline(text)
+    assert outline.tags.count("select") == 2
+    assert [link for link in outline.links if link.endswith(".js")] == ["page.js", "scatter.js", "data/scatters.js"]
+    data = read_script(tmp_path / "pages" / "data" / "scatters.js", "scatter")
+    assert isinstance(data, dict)
+    assert data["columns"][0] == {"name": "fvu", "unit": "", "better": "lower"}
+    assert data["series"] == ["a", "b"]
+    assert [p["values"] for p in data["points"]] == [
+        [[0.2, 0.1, 0.3], [4, None, None]],
+        [[None, None, None], [None, None, None]],
+    ]
+    assert [p["seeds"] for p in data["points"]] == [[[0.1, 0.3], [4, 4]], []]
+
+
+def test_tables_of_three_rows_can_be_sorted(tmp_path: Path):
+    rows = tuple((str(i), Outcome("x", i / 3, "1")) for i in range(3))
+    for count in (2, 3):
+        record = RunRecord("t", "sweep", comparisons=(Comparison("c", ("i", "x"), rows[:count]),))
+        text = write_pages(record, tmp_path / f"{count}").read_text(encoding="utf-8")
+        assert ("tables.js" in text) == ("<button" in text) == (count == 3)
+    assert f'data-value="{1 / 3!r}"' in text

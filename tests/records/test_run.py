@@ -16,7 +16,16 @@ from monoseme.core.cards import BlockCard, Shown
 from monoseme.core.errors import UserError
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.seeds import rng
-from monoseme.records import Comparison, Curve, Histogram, OutcomeGroup, RunRecord, SampleView
+from monoseme.records import (
+    Comparison,
+    Curve,
+    Histogram,
+    OutcomeGroup,
+    RunRecord,
+    SampleView,
+    Scatter,
+    ScatterPoint,
+)
 from monoseme.records.run import relative_path
 
 
@@ -47,7 +56,12 @@ def record() -> RunRecord:
         cards=(card(4, (3, 5), 2, 6), card(9, (1, 7), 1, 0), card(2, (2, 2), 0, 3)),
         samples={"s0": SampleView("thumbnails/0.jpg", label="zero"), "s1": SampleView(tokens=("a", " b"))},
         notes=("one", "two"),
+        scatters=(Scatter("s", ("fvu", "k"), (point(fvu), ScatterPoint("b", "", (fvu, fvu))), "k", "fvu", "note"),),
     )
+
+
+def point(fvu: Outcome) -> ScatterPoint:
+    return ScatterPoint("a", "k 4", (fvu, unknown("k", "", "no")), "along k", ((0.1, 0.2), (4.0, 4.0)))
 
 
 def same_cards(left: tuple[BlockCard, ...], right: tuple[BlockCard, ...]) -> None:
@@ -65,7 +79,7 @@ def test_everything_comes_back(tmp_path: Path):
     before = record()
     (tmp_path / "log.jsonl").write_text("kept")
     after = RunRecord.load(before.save(tmp_path))
-    for name in ("title", "kind", "outcomes", "comparisons", "curves", "histograms", "samples", "notes"):
+    for name in ("title", "kind", "outcomes", "comparisons", "curves", "histograms", "samples", "notes", "scatters"):
         assert getattr(after, name) == getattr(before, name), name
     assert list(after.facts.items()) == list(before.facts.items())
     same_cards(before.cards, after.cards)
@@ -171,3 +185,30 @@ def test_shapes_that_do_not_fit_are_refused():
         Histogram("h", [1.0], [3])
     with pytest.raises(UserError, match="rows must have 2 cells"):
         Comparison("t", ("a", "b"), (("x",),))
+
+
+def test_a_scatter_that_does_not_fit_its_columns_is_refused():
+    fvu = Outcome("fvu", 0.2, "1")
+    with pytest.raises(UserError, match=r"^x must be one of the columns; got 'fv'. Did you mean fvu"):
+        Scatter("t", ("fvu", "k"), (), "fv", "k")
+    with pytest.raises(UserError, match=r"^points must have 2 values, one a column"):
+        Scatter("t", ("fvu", "k"), (ScatterPoint("a", "", (fvu,)),), "fvu", "k")
+    with pytest.raises(UserError, match=r"^points must .*got 2 values and 1 columns of seeds"):
+        Scatter("t", ("fvu", "k"), (ScatterPoint("a", "", (fvu, fvu), "", ((1.0,),)),), "fvu", "k")
+
+
+def test_a_record_from_before_there_were_scatters_is_read(tmp_path: Path):
+    record().save(tmp_path)
+    plain = json.loads((tmp_path / "record.json").read_text())
+    del plain["scatters"]
+    (tmp_path / "record.json").write_text(json.dumps(plain))
+    assert RunRecord.load(tmp_path).scatters == ()
+
+
+@pytest.mark.parametrize("seeds", [[["a"]], [[True]], 3, [3]])
+def test_a_scatter_edited_by_hand_is_refused(tmp_path: Path, seeds: object):
+    record().save(tmp_path)
+    scatters = json.loads((tmp_path / "record.json").read_text())["scatters"]
+    scatters[0]["points"][0]["seeds"] = seeds
+    edit(tmp_path, scatters=scatters)
+    refused(tmp_path, "seeds")

@@ -17,8 +17,9 @@ from monoseme.cli.fit import Fit
 from monoseme.cli.harvest import Harvest
 from monoseme.cli.page import Page
 from monoseme.cli.reproduce import Reproduce
+from monoseme.cli.sweep import Sweep
 from monoseme.core.errors import UserError
-from monoseme.learning import Interrupted
+from monoseme.learning import Interrupted, SweepInterrupted
 
 __all__ = ["main"]
 
@@ -26,7 +27,7 @@ ABOUT = "Take neural networks apart, and know whether to believe what you see."
 SIGINT = 2
 
 
-Verb = Harvest | Fit | Evaluate | Page | Demo | Reproduce  # tyro calls each by its class
+Verb = Harvest | Fit | Sweep | Evaluate | Page | Demo | Reproduce  # tyro calls each by its class
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 when it was done, 1 when a reproduction lacks a number, 2 for bad input, 128 + n when signal n stopped it.
+        0 when it was done, 1 when a reproduction lacks a number or a fit of a sweep failed, 2 for bad input, 128 + n
+        when signal n stopped it.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments == ["--version"]:
@@ -56,6 +58,9 @@ def _guarded(act: Callable[[], int | None]) -> int:
     except OSError as error:
         _say(_reason(error))
         return 2
+    except SweepInterrupted as stop:
+        _say(f"stopped after {stop.step:,} of {stop.total:,} trials; the same command goes on with the rest")
+        return int(stop.code or 1)
     except Interrupted as stop:
         kept = f"its checkpoint is {stop.checkpoint}" if stop.checkpoint else "nothing was kept"
         _say(f"stopped after step {stop.step:,}; {kept}; the same command goes on from there")

@@ -21,6 +21,7 @@ from torch import Tensor
 from monoseme.core.errors import UserError, refuse
 
 __all__ = [
+    "InUse",
     "atomic_folder",
     "atomic_path",
     "check_space",
@@ -192,16 +193,20 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+class InUse(UserError):
+    """Another process is writing there."""
+
+
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Hold `folder` for writing; a second writer gets an error at once. A killed process lets go by itself."""
+    """Hold `folder` for writing; a second writer gets `InUse` at once. A killed process lets go by itself."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+") as file:
         try:
             _lock(file)
         except BlockingIOError:
-            raise UserError(
+            raise InUse(
                 f"out must not be in use by another run; got {folder}, which another process is writing. "
                 "Wait for it, stop it, or choose another folder."
             ) from None

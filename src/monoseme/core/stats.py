@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from monoseme.core.seeds import rng
 
-__all__ = ["Moments", "moments", "ratio_interval", "ratio_intervals", "wilson"]
+__all__ = ["Mean", "Moments", "mean_of", "moments", "ratio_interval", "ratio_intervals", "wilson"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,37 @@ def moments(x: Float[Tensor, "n d"]) -> Moments:
         return Moments(0, zero, zero.clone())
     mean = wide.mean(0)
     return Moments(wide.shape[0], mean, (wide - mean).square().sum(0))
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of n independent values; error and interval are NaN where n < 2, because one value tells no spread."""
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    n: int
+
+
+def mean_of(values: Sequence[float] | np.ndarray, confidence: float = 0.95) -> Mean:
+    """Mean of independent, about normal values, such as those of training seeds, with Student's t interval.
+
+    Examples
+    --------
+    >>> m = mean_of([1.0, 2.0, 3.0])
+    >>> m.value, round(m.standard_error, 3), round(m.low, 3), round(m.high, 3)
+    (2.0, 0.577, -0.484, 4.484)
+    """
+    from scipy.stats import t
+
+    given = np.asarray(values, dtype=np.float64)
+    n = len(given)
+    if n < 2:
+        return Mean(float(given[0]) if n else float("nan"), float("nan"), float("nan"), float("nan"), n)
+    centre, error = float(given.mean()), float(given.std(ddof=1) / np.sqrt(n))
+    reach = float(t.ppf(0.5 + confidence / 2, n - 1)) * error
+    return Mean(centre, error, centre - reach, centre + reach, n)
 
 
 MOST_UNITS = 2000  # resampled units; the width of an interval from that many is good to about 2 %

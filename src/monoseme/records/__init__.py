@@ -9,6 +9,8 @@ from monoseme.records.run import Histogram as Histogram
 from monoseme.records.run import OutcomeGroup as OutcomeGroup
 from monoseme.records.run import RunRecord as RunRecord
 from monoseme.records.run import SampleView as SampleView
+from monoseme.records.scatter import Scatter as Scatter
+from monoseme.records.scatter import ScatterPoint as ScatterPoint
 
 __all__ = [
     "Claims",
@@ -19,5 +21,7 @@ __all__ = [
     "Reproduction",
     "RunRecord",
     "SampleView",
+    "Scatter",
+    "ScatterPoint",
     "reproduce",
 ]

@@ -115,7 +115,7 @@ def cell(outcome: Outcome, domain: tuple[float, float] | None = None) -> Markup:
     """Draw one outcome in a table: value, interval, and a whisker on the column's common axis."""
     if not outcome.known:
         word, why = _unknown(outcome)
-        return tag("td", tag("span", word, class_="unknown"), tag("small", why) if why else None)
+        return tag("td", tag("span", word, class_="unknown"), tag("small", why) if why else None, data_value="")
     assert outcome.value is not None
     interval, unit = _interval(outcome), _unit(outcome)
     return tag(
@@ -126,4 +126,5 @@ def cell(outcome: Outcome, domain: tuple[float, float] | None = None) -> Markup:
         _whisker(outcome, domain) if domain else None,
         title=outcome.note or None,
         class_="number",
+        data_value=repr(float(outcome.value)),
     )

@@ -5,18 +5,21 @@ from __future__ import annotations
 from monoseme.core.outcome import Outcome
 from monoseme.explorer.static.charts import curve_chart, histogram_chart
 from monoseme.explorer.static.numbers import cell, outcome_tile, spoken, whisker_domain
+from monoseme.explorer.static.scatter import scatter_figure
 from monoseme.records.page import Html, Markup, tag
 from monoseme.records.run import Comparison, OutcomeGroup, RunRecord
 
 __all__ = ["block_page", "controls", "overview_page"]
 
+SORTABLE = 3  # rows from which on a table can be sorted
 VIEWS = (("place", "Position as colour"), ("presence", "Presence"), ("plain", "Pictures only"))
 
 
 def overview_page(record: RunRecord) -> Html:
-    """Draw the first page. Needs ``data/index.js`` beside it for the gallery."""
+    """Draw the first page. Needs ``data/index.js`` beside it for the gallery, ``data/scatters.js`` for the points."""
     sections = [
         _section("numbers", "Numbers", [_group(group) for group in record.outcomes]),
+        _section("scatters", "Charts", [scatter_figure(scatter, i) for i, scatter in enumerate(record.scatters)]),
         _section("comparisons", "Comparisons", [_table(table) for table in record.comparisons]),
         _section("curves", "Curves", _charts(record)),
         _section("parts", "Parts", _gallery(record)),
@@ -29,8 +32,20 @@ def overview_page(record: RunRecord) -> Html:
     )
     main = tag("main", [body for _, _, body in present])
     foot = tag("footer", "Drawn by monoseme from record.json. Works without a network.")
-    scripts = ("page.js", "cloud.js", "gallery.js", "data/index.js") if record.cards else ()
-    return Html(record.title, Markup(head + main + foot), scripts=scripts)
+    return Html(record.title, Markup(head + main + foot), scripts=_scripts(record))
+
+
+def _scripts(record: RunRecord) -> tuple[str, ...]:
+    wanted = {
+        "page.js": record.cards or record.scatters,
+        "cloud.js": record.cards,
+        "gallery.js": record.cards,
+        "data/index.js": record.cards,
+        "scatter.js": record.scatters,
+        "data/scatters.js": record.scatters,
+        "tables.js": any(len(table.rows) >= SORTABLE for table in record.comparisons),
+    }
+    return tuple(name for name, needed in wanted.items() if needed)
 
 
 def block_page(record: RunRecord) -> Html:
@@ -106,10 +121,11 @@ def _table(table: Comparison) -> Markup:
     columns = list(zip(*table.rows, strict=True)) if table.rows else [() for _ in table.columns]
     domains = [whisker_domain(c for c in column if isinstance(c, Outcome)) for column in columns]
     better = [next((c.better for c in column if isinstance(c, Outcome) and c.better), None) for column in columns]
+    sortable = len(table.rows) >= SORTABLE
     heads = [
         tag(
             "th",
-            spoken(name),
+            tag("button", spoken(name), type="button") if sortable else spoken(name),
             tag("small", f"{way} is better") if way else None,
             scope="col",
             class_="number" if any(isinstance(c, Outcome) for c in column) else None,
@@ -129,7 +145,9 @@ def _table(table: Comparison) -> Markup:
         for row in table.rows
     ]
     note = tag("p", table.note, class_="lead") if table.note else None
-    body = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="plain")
+    body = tag(
+        "table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="plain sortable" if sortable else "plain"
+    )
     return tag(
         "div",
         tag("h3", table.title),
@@ -216,6 +234,8 @@ def controls() -> Markup:
 
 
 def _gallery(record: RunRecord) -> list[Markup]:
+    if not record.cards and record.scatters:  # a comparison of runs, which have cards of their own
+        return []
     if not record.cards:
         return [tag("p", "This record has no cards.", class_="lead")]
     pager = tag(

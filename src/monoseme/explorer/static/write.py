@@ -14,6 +14,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.files import atomic_folder
 from monoseme.explorer.static.claims import claims_page
 from monoseme.explorer.static.overview import block_page, overview_page
+from monoseme.explorer.static.scatter import scatter_script
 from monoseme.explorer.static.shards import SHARD, card_index, script, shard
 from monoseme.records.page import Html
 from monoseme.records.reproduce import Reproduction
@@ -59,6 +60,10 @@ def write_pages(record: RunRecord, out: Path | str, thumbnails: Thumbnails | Pat
             pictures = _write_pictures(record, folder, thumbnails)
             _write_page(folder / "block.html", block_page(record))
             _write_data(record, folder / "data", pictures)
+        if record.scatters:
+            (folder / "data").mkdir(exist_ok=True)
+            scripts = "".join(scatter_script(scatter, i) for i, scatter in enumerate(record.scatters))
+            (folder / "data" / "scatters.js").write_text(scripts, encoding="ascii")
     return Path(out) / "index.html"
 
 

@@ -1,0 +1,38 @@
+"""The only package that joins rooms: what `import monoseme as ms` offers, verb by verb.
+
+model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─page▶ something to look at
+
+Reading order: `fitting`, `describing`, `paging`; for many fits `sweeping`, `comparing`.
+"""
+
+from monoseme.api.comparing import describe_sweep, sweep_page
+from monoseme.api.describing import describe
+from monoseme.api.fitting import evaluate, fit, rows_of, store_of
+from monoseme.api.paging import page
+from monoseme.api.sweeping import points_of, sweep
+from monoseme.evaluation import Evaluation
+from monoseme.featurizers import FitResult, load
+from monoseme.learning import SweepResult, process_pool
+from monoseme.models import open_model
+from monoseme.store import ActivationStore, harvest
+
+__all__ = [
+    "ActivationStore",
+    "Evaluation",
+    "FitResult",
+    "SweepResult",
+    "describe",
+    "describe_sweep",
+    "evaluate",
+    "fit",
+    "harvest",
+    "load",
+    "open_model",
+    "page",
+    "points_of",
+    "process_pool",
+    "rows_of",
+    "store_of",
+    "sweep",
+    "sweep_page",
+]

@@ -1,0 +1,137 @@
+"""Fit a featurizer on any kind of data, and measure it on held-out samples."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from torch import Tensor
+
+from monoseme.core.errors import refuse
+from monoseme.core.files import read_json, write_json
+from monoseme.core.outcome import unknown
+from monoseme.core.parse import Entry
+from monoseme.core.protocols import Featurizes, Refine
+from monoseme.core.rows import ArrayRows, RowSource, as_rows
+from monoseme.evaluation import Evaluation, recover
+from monoseme.evaluation import evaluate as evaluate_rows
+from monoseme.featurizers import Featurizer, FitResult
+from monoseme.featurizers import fit as fit_rows
+from monoseme.models import HookedModel
+from monoseme.store import ActivationStore
+from monoseme.worlds import Sample, World
+
+__all__ = ["ORIGIN", "Data", "evaluate", "fit", "rows_of", "store_of"]
+
+Data = ActivationStore | RowSource | Sample | Tensor | np.ndarray
+ORIGIN = "origin.json"  # in a run: where its rows came from
+
+
+def rows_of(data: Data, split: str = "train") -> RowSource:
+    """Return the rows behind any kind of data."""
+    if isinstance(data, ActivationStore):
+        return data.rows(split)
+    if isinstance(data, Sample):
+        return ArrayRows(data.x)
+    return as_rows(data)
+
+
+@overload
+def fit(featurizer: Featurizer, data: Data, *, out: str | Path | None = None, **options: Any) -> FitResult: ...
+@overload
+def fit(
+    featurizer: Mapping[str, Featurizer], data: Data, *, out: str | Path | None = None, **options: Any
+) -> dict[str, FitResult]: ...
+def fit(
+    featurizer: Featurizer | Mapping[str, Featurizer], data: Data, *, out: str | Path | None = None, **options: Any
+) -> FitResult | dict[str, FitResult]:
+    """Train a featurizer in place, or several by name from one pass over the data.
+
+    Parameters
+    ----------
+    featurizer
+        From the zoo, for example ``ms.featurizers.TopK(d_in=384, n_blocks=2048, k=16)``; or several, name → featurizer.
+    data
+        A store (its training split), rows in memory (n, d_in), a sample of a world, or any `RowSource`.
+    out
+        Folder for log, checkpoints and the trained featurizer; ``None`` writes nothing.
+    options
+        `steps`, `batch_size`, `lr`, `seed`, `resume`, `lam`, `aux`, ...: see `featurizers.fit`.
+
+    Returns
+    -------
+    FitResult or dict of FitResult
+        `featurizer`, `history`, `path`; as the featurizers came.
+    """
+    result = fit_rows(featurizer, rows_of(data), out=out, **options)
+    if out is not None and isinstance(data, ActivationStore):
+        store = os.path.relpath(data.path.resolve(), Path(out).resolve())
+        write_json(Path(out) / ORIGIN, {"store": store, "training": _settings(options)})
+    return result
+
+
+def _settings(options: Mapping[str, Any]) -> str:
+    """How a fit was made, defaults included, as text for its page."""
+    plain = {name: p.default for name, p in inspect.signature(fit_rows).parameters.items() if p.default is not p.empty}
+    hidden = ("out", "resume", "progress", "log_every", "checkpoint_every", "schedule")
+    shown = {name: value for name, value in (plain | dict(options)).items() if name not in hidden}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
+
+
+def store_of(run: str | Path) -> ActivationStore:
+    """Open the store that a run was fitted on."""
+    origin = Path(run) / ORIGIN
+    if not origin.exists():
+        raise refuse("run", "have been fitted on a store", run, "Name the store: --store FOLDER.")
+    return ActivationStore.open(Path(run) / Entry(read_json(origin), str(origin)).get("store", str))
+
+
+def evaluate(
+    featurizer: Featurizes,
+    data: Data,
+    split: str = "test",
+    *,
+    world: World | None = None,
+    model: HookedModel | None = None,
+    refine: Refine = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Measure a featurizer on held-out samples.
+
+    Parameters
+    ----------
+    featurizer
+        Anything with `encode`, `decode`, `atoms`, `bias`.
+    data
+        A store (the split `split`), a sample of a world, rows in memory, or any `RowSource`.
+    world
+        The world that `data`, a sample of it, was drawn from: adds recovery of its factors. A `worlds.Sample` carries
+        its world, so it need not be named.
+    model
+        The model that was harvested: asks for the loss recovered when the reconstruction is put back.
+    refine
+        ``"ls"`` or ``"omp"`` refines codes at inference.
+    seed
+        Of the bootstrap.
+
+    Returns
+    -------
+    Evaluation
+        Name → `Outcome`; ``print(result.table())``.
+    """
+    if world is not None and (not isinstance(data, Sample) or data.world is not world):
+        raise refuse("data", "be a sample of the given world", type(data).__name__, "Pass world.sample(n, seed=1).")
+    unit, provenance = "rows", {}
+    if isinstance(data, ActivationStore):
+        unit, provenance = "samples", {"split": split, "hook": data.manifest["hook"], **data.manifest["model"]}
+    rows = rows_of(data, split)
+    result = evaluate_rows(featurizer, rows, refine=refine, samples=unit, seed=seed, provenance=provenance)
+    if isinstance(data, Sample):
+        result = result.including(recover(featurizer, data, refine, seed=seed).outcomes)
+    if model is not None:
+        result = result.including([unknown("loss_recovered", "1", "not computed: the splice is not built yet")])
+    return result
