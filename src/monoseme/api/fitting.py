@@ -56,7 +56,8 @@ def fit(
     featurizer
         From the zoo, for example ``ms.featurizers.TopK(d_in=384, n_blocks=2048, k=16)``; or several, name → featurizer.
     data
-        A store (its training split), rows in memory (n, d_in), a sample of a world, or any `RowSource`.
+        A store (its training split; gates are calibrated on its validation split), rows in memory (n, d_in), a sample
+        of a world, or any `RowSource`.
     out
         Folder for log, checkpoints and the trained featurizer; ``None`` writes nothing.
     options
@@ -67,6 +68,8 @@ def fit(
     FitResult or dict of FitResult
         `featurizer`, `history`, `path`; as the featurizers came.
     """
+    if isinstance(data, ActivationStore) and data.manifest["rows"]["validation"]:
+        options.setdefault("held_out", data.rows("validation"))
     result = fit_rows(featurizer, rows_of(data), out=out, **options)
     if out is not None and isinstance(data, ActivationStore):
         store = os.path.relpath(data.path.resolve(), Path(out).resolve())
@@ -77,7 +80,7 @@ def fit(
 def _settings(options: Mapping[str, Any]) -> str:
     """How a fit was made, defaults included, as text for its page."""
     plain = {name: p.default for name, p in inspect.signature(fit_rows).parameters.items() if p.default is not p.empty}
-    hidden = ("out", "resume", "progress", "log_every", "checkpoint_every", "schedule")
+    hidden = ("out", "resume", "held_out", "progress", "log_every", "checkpoint_every", "schedule")
     shown = {name: value for name, value in (plain | dict(options)).items() if name not in hidden}
     return ", ".join(f"{name} {value}" for name, value in shown.items())
 
