@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from monoseme.models import HookedModel, ModelFacts
 from monoseme.store import Sample, harvest
-import monoseme.store.harvesting as module
+import monoseme.store.dealing as module
 import numpy as np
 
 module.COMMIT_SECONDS = float(sys.argv[2])
