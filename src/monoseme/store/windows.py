@@ -56,7 +56,7 @@ class Windows:
     def __init__(
         self,
         entries: Sequence[Entry],
-        ids: Sequence[Int32[np.ndarray, " T"]],
+        ids: Sequence[Int32[np.ndarray, " _"]],
         tokenizer: Tokenizer | None,
         policy: TokenPolicy,
         documents: int,
@@ -146,7 +146,7 @@ def as_windows(model: HookedModel, source: Source, policy: TokenPolicy) -> Sourc
 
 def _cut(
     model: HookedModel, source: Source, policy: TokenPolicy
-) -> Iterator[tuple[int, Entry, Int32[np.ndarray, " T"]]]:
+) -> Iterator[tuple[int, Entry, Int32[np.ndarray, " _"]]]:
     """Windows of `context` tokens, each beginning with the begin-of-document mark if there is one."""
     tokenizer = model.facts.tokenizer
     if tokenizer is None:
@@ -173,7 +173,7 @@ def _cut(
             yield i, Entry(f"{entry.id}@{start}", group, entry.split, entry.target), window
 
 
-def _given(model: HookedModel, source: Source) -> Iterator[tuple[int, Entry, Int32[np.ndarray, " T"]]]:
+def _given(model: HookedModel, source: Source) -> Iterator[tuple[int, Entry, Int32[np.ndarray, " _"]]]:
     """Ids as they came, one window a sample, without what the attention mask calls padding."""
     for i, entry in enumerate(source.entries):
         item: Any = source[i]
