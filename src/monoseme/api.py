@@ -30,6 +30,7 @@ from monoseme.learning import read_log
 from monoseme.models import HookedModel, open_model
 from monoseme.records import Comparison, Curve, Histogram, OutcomeGroup, RunRecord, SampleView
 from monoseme.store import ActivationStore, harvest
+from monoseme.store.remote import is_url
 from monoseme.worlds import Sample, World
 
 __all__ = [
@@ -89,7 +90,8 @@ def fit(
     """
     result = fit_rows(featurizer, rows_of(data), out=out, **options)
     if out is not None and isinstance(data, ActivationStore):
-        store = os.path.relpath(data.path.resolve(), Path(out).resolve())
+        # a path is relative, so that run and store may be moved together
+        store = data.url or os.path.relpath(data.path.resolve(), Path(out).resolve())
         write_json(Path(out) / ORIGIN, {"store": store, "training": _settings(options)})
     return result
 
@@ -103,11 +105,12 @@ def _settings(options: Mapping[str, Any]) -> str:
 
 
 def store_of(run: str | Path) -> ActivationStore:
-    """Open the store that a run was fitted on."""
+    """Open the store that a run was fitted on, in its folder or at its URL."""
     origin = Path(run) / ORIGIN
     if not origin.exists():
         raise refuse("run", "have been fitted on a store", run, "Name the store: --store FOLDER.")
-    return ActivationStore.open(Path(run) / Entry(read_json(origin), str(origin)).get("store", str))
+    place = Entry(read_json(origin), str(origin)).get("store", str)
+    return ActivationStore.open(place if is_url(place) else Path(run) / place)
 
 
 def evaluate(
@@ -217,7 +220,7 @@ def describe(
         curves=_curves(run),
         histograms=(_densities(numbers.density),),
         cards=tuple(cards),
-        samples={sample: SampleView(label=_label(store.targets.get(sample))) for sample in sorted(shown)},
+        samples={sample: _view(store, sample) for sample in sorted(shown)},
         notes=tuple(note for note in (manifest["caveat"],) if note),
     )
 
@@ -283,6 +286,11 @@ def _densities(density: Sequence[float] | np.ndarray) -> Histogram:
     counts = np.histogram(alive, edges)[0]
     dead = {"never active": int((values == 0).sum())}
     return Histogram("density", edges.tolist(), counts.tolist(), "share of held-out rows", log10=True, aside=dead)
+
+
+def _view(store: ActivationStore, sample: str) -> SampleView:
+    held = store.sample(sample)
+    return SampleView(tokens=held.pieces or (), label=_label(held.target))
 
 
 def _label(target: Mapping[str, Any] | None) -> str:

@@ -1,11 +1,11 @@
 """Rows on disk, or at a URL.
 
-Reading order: `sources`, `pictures`, `pasting`, `texts`, `brown`, `data`; `policy`, `recipe`, `windows`, `layout`,
-`plan`, `planning`; `batches`, `dealing`, `streams`, `sealed`, `finishing`, `harvesting`; `rows`, `heldtext`, `remote`,
-`store`.
+Reading order: `sources`, `pictures`, `pasting`, `texts`, `brown_corpus`, `data`; `policy`, `recipe`, `windows`,
+`layout`, `plan`, `planning`; `batches`, `dealing`, `streams`, `sealed`, `finishing`, `harvesting`; `rows`, `heldtext`,
+`remote`, `store`.
 """
 
-from monoseme.store.brown import brown
+from monoseme.store.brown_corpus import brown
 from monoseme.store.data import as_source
 from monoseme.store.dealing import Progress
 from monoseme.store.harvesting import harvest

@@ -22,7 +22,7 @@ from monoseme.store.manifest import SHARD_NAME, TABLES
 
 __all__ = ["Remote", "is_url", "payload"]
 
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://.+")
 PICTURE = re.compile(r"(thumbnails|masks)/\d{6,}\.(jpg|png)")
 MANIFEST = "manifest.json"
 
