@@ -52,12 +52,11 @@ class Texts:
         if len(documents) == 0:
             raise refuse("documents", "hold at least one text", "none", "Check where they come from.")
         self._documents, self.field = documents, field
-        self.entries = [self._entry(i) for i in range(len(documents))]
+        # the first tells whether all have names: a data set is not read through for them
+        named = isinstance(documents[0], (tuple, Document))
+        self.entries = [self._entry(i) if named else Entry(str(i), str(i)) for i in range(len(documents))]
 
     def _entry(self, i: int) -> Entry:
-        # the first tells whether all have names: a data set is not read through for them
-        if not isinstance(self._documents[0], (tuple, Document)):
-            return Entry(str(i), str(i))
         item = self._documents[i]
         if isinstance(item, Document):
             return Entry(item.id, item.id, None, item.target)
