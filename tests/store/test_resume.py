@@ -51,7 +51,7 @@ if sys.argv[4] == "pictures":
     model, data, at = HookedModel(net, ModelFacts("net", preprocess=preprocess)), pictures, "conv"
 else:
     model, data, at = HookedModel(SlowLM(), ModelFacts("lm", tokenizer=Bytes())), texts, "block"
-store = harvest(model, data, at, sys.argv[1], batch_size=3, shard_rows=300,
+store = harvest(model, data, at, sys.argv[1], batch_size=3, shard_rows=200,
                 tokens=TokenPolicy(context=40, max_norm=None if at == "conv" else 1.5))
 print("done", flush=True)
 """
