@@ -76,3 +76,14 @@ def test_a_control_may_lack_a_number(tmp_path: Path) -> None:
 def test_a_path_for_pictures_is_told_what_to_pass(tmp_path: Path) -> None:
     with pytest.raises(ms.UserError, match=r"got str\. A folder: PictureFolder\(path\)"):
         ms.harvest(nn.Sequential(nn.Identity()), "photos", at="0", out=tmp_path / "other")  # pyright: ignore
+
+
+def test_a_run_finds_its_store_at_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONOSEME_CACHE", str(tmp_path / "cache"))
+    x = torch.randn(30, 4, 3, generator=generator(0))
+    url = "memory://api/store"
+    store = ms.harvest(nn.Sequential(nn.Identity()), x, at="0", out=url)
+    ms.fit(ms.featurizers.TopK(3, 4, k=1), store, steps=2, batch_size=8, out=tmp_path / "run")
+    found = store_of(tmp_path / "run")
+    assert found.url == url
+    assert found.manifest == store.manifest

@@ -52,9 +52,12 @@ def blocks(file: Path) -> list[Block]:
 
 
 @pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def scratch(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """An empty folder to work in; registries are as before afterwards, whatever an example adds."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MONOSEME_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     featurizers, models = set(zoo.ZOO), set(REGISTRY)
     yield tmp_path
     for name in set(zoo.ZOO) - featurizers:

@@ -226,8 +226,8 @@ def test_importing_is_light() -> None:
 def test_token_policy(model, samples, tmp_path) -> None:
     patches = harvest(model, samples, "block", tmp_path / "p")
     everything = harvest(model, samples, "block", tmp_path / "a", tokens="all")
-    assert (patches.manifest["tokens"]["special_dropped"], patches.grid) == (1, (2, 3))
-    assert (everything.manifest["tokens"]["special_dropped"], everything.grid) == (0, (1, 7))
+    assert (patches.manifest["tokens"]["special"]["train"], patches.grid) == (len(patches.samples("train")), (2, 3))
+    assert (everything.manifest["tokens"]["special"]["train"], everything.grid) == (0, (1, 7))
     name = patches.samples("test")[0]
     torch.testing.assert_close(everything.sample(name).rows[1:], patches.sample(name).rows, rtol=0, atol=0)
     assert float(everything.sample(name).rows[0].mean()) > 50  # the CLS token of the tiny model
@@ -329,7 +329,7 @@ def test_foreign_manifests_are_refused(model, samples, tmp_path) -> None:
     path.write_text(json.dumps(manifest))
     refused("path", lambda: ActivationStore.open(tmp_path / "s"), "name shards like")
     path.write_text(json.dumps(manifest | {"version": 99}))
-    refused("path", lambda: ActivationStore.open(tmp_path / "s"), "version 1")
+    refused("path", lambda: ActivationStore.open(tmp_path / "s"), "version 2")
     path.write_text("{")
     refused("path", lambda: ActivationStore.open(tmp_path / "s"), "valid JSON")
 

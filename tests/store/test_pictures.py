@@ -54,6 +54,18 @@ def test_folder(tmp_path: Path) -> None:
     assert "3 skipped" in repr(pictures)
 
 
+def test_broken_files_are_counted_in_the_store(tmp_path: Path, model) -> None:
+    for i in range(4):
+        save(tmp_path / "in" / f"{i}.png", i)
+    for i in range(12):
+        (tmp_path / "in" / f"broken{i:02d}.jpg").write_bytes(b"no picture")
+    store = harvest(model, PictureFolder(tmp_path / "in", size=8), "block", tmp_path / "s")
+    assert sum(store.manifest["samples"].values()) == 4
+    assert store.manifest["skipped"]["count"] == 12
+    assert [name for name, _ in store.manifest["skipped"]["first"]] == [f"broken{i:02d}.jpg" for i in range(10)]
+    assert harvest(model, PictureFolder(tmp_path / "in", size=8), "block", tmp_path / "s").ids == store.ids
+
+
 def test_a_folder_outlives_a_change_of_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path / "pictures" / "a.png", 0)
     monkeypatch.chdir(tmp_path)

@@ -43,7 +43,7 @@ def describe(
         curves=_curves(run),
         histograms=(_densities(numbers.density),),
         cards=tuple(cards),
-        samples={sample: SampleView(label=_label(store.targets.get(sample))) for sample in sorted(shown)},
+        samples={sample: _view(store, sample) for sample in sorted(shown)},
         notes=tuple(note for note in (manifest["caveat"],) if note),
     )
 
@@ -109,6 +109,11 @@ def _densities(density: Sequence[float] | np.ndarray) -> Histogram:
     counts = np.histogram(alive, edges)[0]
     dead = {"never active": int((values == 0).sum())}
     return Histogram("density", edges.tolist(), counts.tolist(), "share of held-out rows", log10=True, aside=dead)
+
+
+def _view(store: ActivationStore, sample: str) -> SampleView:
+    held = store.sample(sample)
+    return SampleView(tokens=held.pieces or (), label=_label(held.target))
 
 
 def _label(target: Mapping[str, Any] | None) -> str:

@@ -23,6 +23,7 @@ from monoseme.featurizers import Featurizer, FitResult
 from monoseme.featurizers import fit as fit_rows
 from monoseme.models import HookedModel
 from monoseme.store import ActivationStore
+from monoseme.store.remote import is_url
 from monoseme.worlds import Sample, World
 
 __all__ = ["ORIGIN", "Data", "evaluate", "fit", "rows_of", "store_of"]
@@ -72,7 +73,8 @@ def fit(
         options.setdefault("held_out", data.rows("validation"))
     result = fit_rows(featurizer, rows_of(data), out=out, **options)
     if out is not None and isinstance(data, ActivationStore):
-        store = os.path.relpath(data.path.resolve(), Path(out).resolve())
+        # a path is relative, so that run and store may be moved together
+        store = data.url or os.path.relpath(data.path.resolve(), Path(out).resolve())
         write_json(Path(out) / ORIGIN, {"store": store, "training": _settings(options)})
     return result
 
@@ -86,11 +88,12 @@ def _settings(options: Mapping[str, Any]) -> str:
 
 
 def store_of(run: str | Path) -> ActivationStore:
-    """Open the store that a run was fitted on."""
+    """Open the store that a run was fitted on, in its folder or at its URL."""
     origin = Path(run) / ORIGIN
     if not origin.exists():
         raise refuse("run", "have been fitted on a store", run, "Name the store: --store FOLDER.")
-    return ActivationStore.open(Path(run) / Entry(read_json(origin), str(origin)).get("store", str))
+    place = Entry(read_json(origin), str(origin)).get("store", str)
+    return ActivationStore.open(place if is_url(place) else Path(run) / place)
 
 
 def evaluate(

@@ -10,7 +10,7 @@ import tyro
 
 import monoseme as ms
 from monoseme.api import store_of
-from monoseme.cli.options import Folder, Run
+from monoseme.cli.options import Place, Run
 
 __all__ = ["Evaluate"]
 
@@ -21,7 +21,7 @@ class Evaluate:
 
     fitted: Run
     """Folder of a fit."""
-    store: Folder = None
+    store: Place = None
     """Store with the samples; the run's own by default."""
     split: Literal["test", "validation", "train"] = "test"
     """Which samples."""

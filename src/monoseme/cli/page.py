@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import monoseme as ms
-from monoseme.cli.options import Folder, Run
+from monoseme.cli.options import Folder, Place, Run
 
 __all__ = ["Page"]
 
@@ -16,7 +16,7 @@ class Page:
 
     fitted: Run
     """Folder of a fit."""
-    store: Folder = None
+    store: Place = None
     """Store with the held-out samples; the run's own by default."""
     out: Folder = None
     """Folder for record and pages; the run's own by default."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-
-from torch import Tensor
+from typing import Any
 
 from monoseme.core.errors import refuse
 from monoseme.store import Entry, PictureFolder, Sample, Source, demo_pictures, wheel_pictures
@@ -41,16 +40,17 @@ def thinned(source: Source, limit: int | None) -> Source:
 
 
 class Part:
-    """Some samples of a source."""
+    """Some samples of a source, or some of its documents."""
 
     def __init__(self, source: Source, places: Sequence[int]) -> None:
         self.source, self.places = source, places
         self.entries: Sequence[Entry] = [source.entries[i] for i in places]
+        self.skipped = list(getattr(source, "skipped", []))
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, i: int) -> Sample | Tensor:
+    def __getitem__(self, i: int) -> Any:
         return self.source[self.places[i]]
 
 

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from monoseme.core.errors import refuse
 from monoseme.models import HookedModel
-from monoseme.store.sources import Sample, Source
+from monoseme.store.sources import Sample
+from monoseme.store.windows import Window, Windows, mismatch
 
-__all__ = ["activations", "first_input", "model_input"]
+__all__ = ["activations", "known_ids", "model_input"]
 
 
-def activations(model: HookedModel, x: Shaped[Tensor, "B ..."], at: str) -> Float[Tensor, "B T d"]:
+def activations(model: HookedModel, x: Tensor | dict[str, Tensor], at: str) -> Float[Tensor, "B T d"]:
     """Run the model on a batch; the output must keep its samples apart."""
-    tokens = model.run(x.to(model.device), at=at)
-    if len(tokens) != len(x):
+    if isinstance(x, dict):
+        moved: Any = {name: tensor.to(model.device) for name, tensor in x.items()}
+        samples = len(x["input_ids"])
+    else:
+        moved, samples = x.to(model.device), len(x)
+    tokens = model.run(moved, at=at)
+    if len(tokens) != samples:
         raise refuse(
-            "at", "keep samples apart on the first axis", f"{at!r} with {len(tokens)} for {len(x)} samples",
+            "at", "keep samples apart on the first axis", f"{at!r} with {len(tokens)} for {samples} samples",
             "Hook a module before samples are merged.",
         )  # fmt: skip
     return tokens
 
 
 def model_input(model: HookedModel, item: Any) -> Tensor:
-    """One sample as the model takes it, without a batch axis."""
+    """One sample as the model takes it, without a batch axis; of a text, its token ids."""
+    if isinstance(item, Window):
+        return torch.from_numpy(item.ids.astype(np.int64))
     if isinstance(item, Sample):
         if model.preprocess is None:
             raise refuse(
@@ -50,8 +59,23 @@ def model_input(model: HookedModel, item: Any) -> Tensor:
     )
 
 
-def first_input(model: HookedModel, source: Source, i: int) -> tuple[Shaped[Tensor, "1 ..."], str]:
-    """Input of one sample as a batch of one, and a hash of its bytes."""
-    x = model_input(model, source[i])
-    plain = x.detach().cpu().contiguous()
-    return plain.unsqueeze(0), hashlib.sha256(plain.reshape(-1).view(torch.uint8).numpy().data).hexdigest()
+@contextmanager
+def known_ids(model: HookedModel, text: Windows | None, x: Tensor | dict[str, Tensor]) -> Iterator[None]:
+    """Within the ``with``, the embedding that reads the tokens of `x` must have a row for every id of the text."""
+
+    def check(module: nn.Module, args: tuple[Any, ...]) -> None:
+        assert text is not None
+        assert isinstance(x, dict)
+        assert isinstance(module, nn.Embedding)
+        # positions and segments are embedded too: the tokens' embedding is the one that is given the ids themselves
+        reads = bool(args) and isinstance(args[0], Tensor) and torch.equal(args[0].cpu(), x["input_ids"])
+        if reads and text.highest >= module.num_embeddings:
+            raise mismatch(text.highest, f"0..{module.num_embeddings - 1}, the embedding of {model.name}")
+
+    embeddings = [child for child in model.module.modules() if isinstance(child, nn.Embedding)]
+    handles = [child.register_forward_pre_hook(check) for child in embeddings if text is not None]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -13,8 +13,8 @@ from monoseme.store.sources import SPLITS
 
 __all__ = ["FORMAT", "TABLES", "VERSION", "read_manifest"]
 
-FORMAT, VERSION = "monoseme-store", 1
-TABLES = ("samples.json", "moments.safetensors")
+FORMAT, VERSION = "monoseme-store", 2
+TABLES = ("samples.json", "moments.safetensors", "text.safetensors")
 AGAIN = "Copy it again, or delete the folder and harvest anew."
 SHARD_NAME = re.compile(r"(train|validation|test)-\d{5}\.safetensors")
 
@@ -29,23 +29,35 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """
     manifest = read_json(folder / "manifest.json")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
-        raise refuse("path", f"be a {FORMAT} of version {VERSION}", folder, "Harvest it anew.")
+        # version 1 had one number of tokens for all samples: no reader of it is kept, a harvest makes it anew
+        version = manifest.get("version", "none") if isinstance(manifest, dict) else "none"
+        got = f"{folder} of version {version}"
+        raise refuse("path", f"be a {FORMAT} of version {VERSION}", got, "Harvest it anew.")
     root = Entry(manifest, str(folder / "manifest.json"))
     for name in ("caveat", "hook", "dtype"):
         root.get(name, str)
     for name in ("name", "weights"):
         Entry(root.get("model", dict), f"{root.path}: model").get(name, str)
     _check_counts(root)
-    for name in TABLES:
-        if (folder / name).is_file() and sha256(folder / name) != root.get("tables", dict).get(name):
-            raise refuse("path", "hold a whole store", f"{folder / name}, which is not the one written", AGAIN)
+    check_tables(root, folder)
     return manifest, _samples(root, folder)
 
 
+def check_tables(root: Entry, folder: Path) -> None:
+    """Raise unless the tables are the ones the manifest was written with; a missing one is told when it is read."""
+    tables = root.get("tables", dict)
+    for name in TABLES:
+        if (folder / name).is_file() and sha256(folder / name) != tables.get(name):
+            raise refuse("path", "hold a whole store", f"{folder / name}, which is not the one written", AGAIN)
+
+
 def _check_counts(root: Entry) -> None:
-    """Counts and shapes, and that they agree."""
-    d_in, (height, width) = root.get("d_in", int), Entry(root.get("grid", list), f"{root.path}: grid").pair(int, int)
-    per_sample = Entry(root.get("tokens", dict), f"{root.path}: tokens").get("per_sample", int)
+    """Counts and shapes, and that shards agree with them."""
+    if root.get("d_in", int) < 1:
+        raise refuse("path", "hold a manifest that agrees with itself", f"{root.path} with rows of width 0", AGAIN)
+    Entry(root.get("tokens", dict), f"{root.path}: tokens").get("policy", dict)
+    if root.mapping().get("text") is not None:
+        root.get("text", dict)
     found: dict[str, int] = dict.fromkeys(SPLITS, 0)
     for shard in root.items("shards"):
         name, rows = str(shard.mapping().get("file")), shard.get("rows", int)
@@ -57,22 +69,42 @@ def _check_counts(root: Entry) -> None:
         samples, rows = (
             Entry(root.get(name, dict), f"{root.path}: {name}").get(split, int) for name in ("samples", "rows")
         )
-        if not rows == found[split] == samples * per_sample >= 0:
+        if rows != found[split] or samples < 0:
             got = f"{rows} {split} rows of {samples} samples, {found[split]} in its shards"
             raise refuse("path", "hold a manifest that agrees with itself", f"{root.path} with {got}", AGAIN)
-    if min(d_in, per_sample) < 1 or height * width != per_sample:
-        got = f"{root.path} with {per_sample} tokens of width {d_in} on a grid of {height} x {width}"
-        raise refuse("path", "hold a manifest that agrees with itself", got, AGAIN)
 
 
 def _samples(root: Entry, folder: Path) -> list[dict[str, Any]]:
+    """Table of samples, which must add up to what the manifest counts."""
     table = Entry(read_json(folder / "samples.json"), str(folder / "samples.json"))
-    splits, counts = [], root.get("samples", dict)
+    splits, grids, counts = [], set(), root.get("samples", dict)
+    found: dict[str, int] = dict.fromkeys(SPLITS, 0)
     for sample in table.items():
-        sample.get("id", str)
+        _ = sample.get("id", str), sample.get("group", str)
         splits.append(sample.get("split", str))
         if sample.mapping().get("target") is not None:
             sample.get("target", dict)
+        rows, (height, width) = sample.get("rows", int), Entry(sample.get("grid", list), sample.path).pair(int, int)
+        if not (min(height, width) >= 1 and 0 <= rows <= height * width):
+            raise refuse(
+                "path", "keep every row on its grid", f"{sample.path} with {rows} on {height} x {width}", AGAIN
+            )
+        found[splits[-1]] = found.get(splits[-1], 0) + rows
+        grids.add((height, width))
     if splits != [split for split in SPLITS for _ in range(counts[split])]:
         raise refuse("path", "hold the samples its manifest counts", f"{table.path} of {len(splits)} samples", AGAIN)
+    if found != {split: root.get("rows", dict)[split] for split in SPLITS}:
+        got = f"{root.path} with other rows than {table.path}"
+        raise refuse("path", "hold a manifest that agrees with itself", got, AGAIN)
+    _check_grid(root, grids)
     return table.value
+
+
+def _check_grid(root: Entry, grids: set[tuple[int, int]]) -> None:
+    """The manifest's grid is that of all samples, or null when they differ."""
+    given = None
+    if root.mapping().get("grid", ()) is not None:
+        given = Entry(root.get("grid", list), f"{root.path}: grid").pair(int, int)
+    if given != (next(iter(grids)) if len(grids) == 1 else None):
+        got = f"{root.path} with a grid of {given}, which is not that of its samples"
+        raise refuse("path", "hold a manifest that agrees with itself", got, AGAIN)

@@ -109,6 +109,16 @@ class ShardRows:
             sample[here], position[here] = tensors["sample"][inside].long(), tensors["position"][inside].long()
         return Batch(x, sample, position)
 
+    def positions(self, start: int, stop: int) -> Int[Tensor, " n"]:
+        """Positions of places start:stop in the order of sample and position; no row is read."""
+        rows = self.ordered(start, stop)
+        shard, position = torch.searchsorted(self._ends, rows, right=True), torch.empty(len(rows), dtype=torch.int64)
+        for k in shard.unique().tolist():
+            here = (shard == k).nonzero().squeeze(1)
+            inside = rows[here] - (self._ends[k] - self._counts[k])
+            position[here] = self._shards[self._mine[k]]["position"][inside].long()
+        return position
+
     @staticmethod
     def _floats(x: Tensor, rows: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
         return x[rows].float()

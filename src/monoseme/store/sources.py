@@ -6,19 +6,17 @@ of one picture, composites of one cut-out) never lie on both sides of a split.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, UInt8
-from torch import Tensor
 
 from monoseme.core.errors import refuse
 from monoseme.core.seeds import derive
 
-__all__ = ["SPLITS", "Entry", "Sample", "Source", "as_source", "assign_splits"]
+__all__ = ["SPLITS", "Entry", "Sample", "Source", "assign_splits"]
 
 SPLITS = ("train", "validation", "test")
 
@@ -77,57 +75,9 @@ class Source(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, i: int) -> Sample | Tensor:
-        """Render sample i; a pure function of i."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Plain:
-    """Any indexable of samples or tensors."""
-
-    data: Any
-    entries: list[Entry] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.data)
-
     def __getitem__(self, i: int) -> Any:
-        return self.data[i]
-
-
-def as_source(data: Any) -> Source:
-    """Return a `Source`. Tensors become samples "0", "1", ...; a list of `Sample` is read once for its entries."""
-    if isinstance(data, Source):
-        source = data
-    else:
-        if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
-            raise refuse("data", "be a sequence of samples or tensors", type(data).__name__, "Put them in a list.")
-        if len(data) and isinstance(data[0], Sample):
-            entries = [Entry(s.id, s.group or s.id, None, s.target) for s in data]
-        else:
-            entries = [Entry(str(i), str(i)) for i in range(len(data))]
-        source = _Plain(data, entries)
-    if len(source) == 0:
-        raise refuse("data", "hold at least one sample", "none", "Check the folder or the list.")
-    for entry in source.entries:
-        _check_entry(entry)
-    ids = [entry.id for entry in source.entries]
-    if len(set(ids)) < len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
-        raise refuse("data", "give every sample its own id", f"{twice!r} twice", "Rename one of them.")
-    return source
-
-
-def _check_entry(entry: Entry) -> None:
-    """Refuse, before anything is run, what the table of samples could not hold."""
-    try:
-        if not isinstance(entry.id, str):
-            raise TypeError(f"an id of type {type(entry.id).__name__}")
-        json.dumps(entry.target if entry.target is None else dict(entry.target), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        got = f"{error} in sample {entry.id!r}"
-        raise refuse("data", "have texts as ids and plain JSON values as targets", got, "Convert them.") from None
+        """Render sample i; a pure function of i: a `Sample`, a tensor, a document's text, or a mapping of token ids."""
+        ...
 
 
 def assign_splits(groups: Sequence[str], split: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0) -> dict[str, str]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import Float
+import numpy as np
+from jaxtyping import Float, Int64
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -15,7 +16,9 @@ from torch import Tensor
 from monoseme.core.errors import closest, refuse
 from monoseme.core.rows import Batch
 from monoseme.core.stats import Moments
+from monoseme.store.heldtext import TEXT, HeldText, HeldWindow
 from monoseme.store.manifest import read_manifest
+from monoseme.store.remote import Remote, is_url
 from monoseme.store.rows import ShardRows
 from monoseme.store.sealed import Shards
 from monoseme.store.sources import SPLITS
@@ -33,22 +36,31 @@ class StoredSample:
     id, split, target
         As the source gave them.
     rows
-        (T, d_in) activations in token order, float32.
+        (n, d_in) activations in token order, float32: one for every token that was kept.
+    positions
+        (n,) where those tokens stand on the grid, counted row by row.
     grid
         (height, width) of the tokens; (1, T) when they are not a picture's.
     thumbnail
         Picture file of a held-out sample, if it has one.
     mask
-        (T,) share of each token that the target's object covers, for held-out samples that know it.
+        (height · width,) share of each token that the target's object covers, for held-out samples that know it.
+    pieces
+        What each of the T tokens of a held-out text shows as; None for pictures, and for ids without a tokenizer.
+    input_ids
+        (T,) token ids of a held-out text.
     """
 
     id: str
     split: str
     target: Mapping[str, Any] | None
-    rows: Float[Tensor, "T d"]
+    rows: Float[Tensor, "n d"]
+    positions: Int64[Tensor, " n"]
     grid: tuple[int, int]
     thumbnail: Path | None
     mask: Float[Tensor, " T"] | None
+    pieces: tuple[str, ...] | None = None
+    input_ids: Int64[Tensor, " T"] | None = None
 
 
 class ActivationStore:
@@ -59,24 +71,41 @@ class ActivationStore:
     Attributes
     ----------
     path
-        Folder of the store.
+        Folder of the store; of one at a URL, the local copy of what was read so far.
+    url
+        Where the store is, if it is at a URL.
     manifest
         All that is known of it: model and revision, hook, token policy, dtype, rows, checksums, norms, versions.
     ids
         Id of every sample; `Batch.sample` counts in this list.
     """
 
-    def __init__(self, path: Path, manifest: dict[str, Any], samples: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, path: Path, manifest: dict[str, Any], samples: list[dict[str, Any]], remote: Remote | None = None
+    ) -> None:
         self.path, self.manifest = path, manifest
+        self.url = None if remote is None else remote.url
         self.ids = [sample["id"] for sample in samples]
-        self._samples = samples
+        self._samples, self._remote = samples, remote
         self._number = {name: i for i, name in enumerate(self.ids)}
-        self._shards = Shards(path, manifest["shards"])
+        fetch = None if remote is None else (lambda name: remote.fetch(name, path))
+        self._shards = Shards(path, manifest["shards"], fetch, self.url or "")
         self._rows: dict[str, ShardRows] = {}
+        self._ends = np.cumsum([sample["rows"] for sample in samples])  # over all splits, one after another
+        held = [sample["grid"][1] for sample in samples[manifest["samples"]["train"] :]]
+        self._text = None if manifest.get("text") is None else HeldText(path / TEXT, held)
+        self._pictures = remote is None or not any(manifest.get("pictures", {}).values())  # whether all are here
 
     @classmethod
     def open(cls, path: str | Path) -> ActivationStore:
-        """Open a finished store. Shards are checked against their checksums when they are first read."""
+        """Open a finished store, in a folder or at a URL. Shards are checked against their checksums on first reading.
+
+        What is read from a URL is kept in the cache folder (``$MONOSEME_CACHE``, ``$XDG_CACHE_HOME/monoseme``).
+        """
+        if is_url(path):
+            remote = Remote(str(path))
+            folder = remote.mirror()
+            return cls(folder, *read_manifest(folder), remote)
         folder = Path(path)
         if not (folder / "manifest.json").exists():
             unfinished = (folder / ".work").exists()
@@ -95,8 +124,10 @@ class ActivationStore:
         return self.manifest["d_in"]
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """(height, width) of the tokens of every sample."""
+    def grid(self) -> tuple[int, int] | None:
+        """(height, width) of the tokens of every sample; None when they differ."""
+        if self.manifest["grid"] is None:
+            return None
         height, width = self.manifest["grid"]
         return height, width
 
@@ -133,20 +164,57 @@ class ActivationStore:
         if id not in self._number:
             raise refuse("id", "name a sample of the store", repr(id), closest(id, self.ids))
         number = self._number[id]
-        facts, tokens = self._samples[number], self.manifest["tokens"]["per_sample"]
-        rows = self.rows(facts["split"])
-        place = (number - self._first(facts["split"])) * tokens
-        x = rows.take(rows.ordered(place, place + tokens)).x
-        thumbnail, mask = thumbnail_path(self.path, number), mask_path(self.path, number)
+        facts, (rows, start, stop) = self._samples[number], self._places(number)
+        batch = rows.take(rows.ordered(start, stop))
+        height, width = facts["grid"]
+        thumbnail, mask = self._held_pictures(number)
+        pieces = ids = None
+        if self._text is not None and facts["split"] != "train":
+            held = number - self.manifest["samples"]["train"]
+            pieces, ids = self._text.pieces(held), self._text.ids(held)
         return StoredSample(
             id,
             facts["split"],
             facts["target"],
-            x,
-            self.grid,
+            batch.x,
+            batch.position,
+            (height, width),
             thumbnail if thumbnail.exists() else None,
             read_mask(mask) if mask.exists() else None,
+            pieces,
+            ids,
         )
+
+    def windows(self, split: str = "test") -> Iterator[HeldWindow]:
+        """Held-out windows of text in the order of `samples(split)`: ids, positions whose rows are kept, document.
+
+        Together with ``rows(split).in_order`` they say which row belongs at which token; see the splice.
+        """
+        self._check_split(split)
+        if self._text is None:
+            raise refuse("windows", "be asked of a store of text", self.url or self.path, "This one has no token ids.")
+        if split == "train":
+            raise refuse("split", "be held out", "'train', whose token ids are not kept", "Take test or validation.")
+        train = self.manifest["samples"]["train"]
+        for id in self.samples(split):
+            number = self._number[id]
+            rows, start, stop = self._places(number)
+            positions = rows.positions(start, stop)
+            yield HeldWindow(self._text.ids(number - train), positions, self._samples[number]["group"])
+
+    def _places(self, number: int) -> tuple[ShardRows, int, int]:
+        """Rows of a sample's split, and which places they take in the order of sample and position."""
+        split = self._samples[number]["split"]
+        first = sum(self.manifest["rows"][name] for name in SPLITS[: SPLITS.index(split)])
+        stop = int(self._ends[number]) - first
+        return self.rows(split), stop - self._samples[number]["rows"], stop
+
+    def _held_pictures(self, number: int) -> tuple[Path, Path]:
+        """Files of a sample's thumbnail and mask. Those of a URL are all brought when the first one is asked for."""
+        if not self._pictures and self._remote is not None and number >= self.manifest["samples"]["train"]:
+            self._remote.fetch_pictures(self.path)
+            self._pictures = True
+        return thumbnail_path(self.path, number), mask_path(self.path, number)
 
     def __len__(self) -> int:
         return self.manifest["rows"]["test"]
@@ -162,13 +230,20 @@ class ActivationStore:
         m = self.manifest
         counts = ", ".join(f"{name} {m['rows'][name]:,} rows of {m['samples'][name]:,} samples" for name in SPLITS)
         return (
-            f"ActivationStore({str(self.path)!r}): {m['model']['name']} ({m['model']['weights']}) at {m['hook']}, "
-            f"d_in {self.d_in}, {m['dtype']}; {counts}"
+            f"ActivationStore({self.url or str(self.path)!r}): {m['model']['name']} ({m['model']['weights']}) "
+            f"at {m['hook']}, d_in {self.d_in}, {m['dtype']}; {counts}{self._dropped()}"
         )
 
-    def _first(self, split: str) -> int:
-        """Number of the first sample of a split: splits lie one after another."""
-        return sum(self.manifest["samples"][name] for name in SPLITS[: SPLITS.index(split)])
+    def _dropped(self) -> str:
+        """Share of rows dropped for their norm, split by split; empty when there is no limit."""
+        tokens = self.manifest["tokens"]
+        if tokens.get("norm") is None:
+            return ""
+        shares = []
+        for name in SPLITS:
+            dropped, kept = tokens["high_norm"][name], self.manifest["rows"][name]
+            shares.append(f"{name} {dropped / max(dropped + kept, 1):.2%}")
+        return f"; dropped for a norm above {tokens['policy']['max_norm']:g} medians: {', '.join(shares)}"
 
     def _check_split(self, split: str) -> None:
         if split not in SPLITS:
