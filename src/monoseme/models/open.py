@@ -10,12 +10,14 @@ from monoseme.core.errors import closest, refuse
 from monoseme.models.dinov2_saliency import open_dinov2_saliency
 from monoseme.models.facts import ModelFacts
 from monoseme.models.hooked import HookedModel
+from monoseme.models.smollm2 import open_smollm2
 
 __all__ = ["REGISTRY", "open_model"]
 
 # name → opener(weights, seed)
 REGISTRY: dict[str, Callable[[str, int], HookedModel]] = {
     "dinov2-small-saliency": open_dinov2_saliency,
+    "smollm2-135m": open_smollm2,
 }
 
 
