@@ -55,7 +55,7 @@ def theirs(ours: nn.Module) -> nn.Module:
     model: nn.Module = LlamaForCausalLM(config)
     state["lm_head.weight"] = state["model.embed_tokens.weight"]
     model.load_state_dict(state, assign=True)  # without a copy
-    return model.to(next(ours.parameters()).dtype).eval()
+    return nn.Module.to(model, next(ours.parameters()).dtype).eval()
 
 
 def padded(ids: torch.Tensor, pad: int, side: str) -> dict[str, torch.Tensor]:
