@@ -9,6 +9,7 @@ from torch import nn
 
 from monoseme.core.errors import closest, refuse
 from monoseme.models.dinov2_saliency import open_dinov2_saliency
+from monoseme.models.efficientnet import open_efficientnet
 from monoseme.models.facts import ModelFacts
 from monoseme.models.hooked import HookedModel
 from monoseme.models.hugging import open_hugging
@@ -20,6 +21,7 @@ __all__ = ["LIBRARIES", "REGISTRY", "open_model"]
 # name → opener(weights, seed)
 REGISTRY: dict[str, Callable[[str, int], HookedModel]] = {
     "dinov2-small-saliency": open_dinov2_saliency,
+    "efficientnet-lite0": open_efficientnet,
     "smollm2-135m": open_smollm2,
 }
 
