@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from monoseme.models.cache import cache_folder, cached_tensors
+from monoseme.core.cache import cache_folder
+from monoseme.models.cache import cached_tensors
 
 
 class Maker:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
@@ -12,17 +11,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from monoseme.core.cache import cache_folder
 from monoseme.core.files import write_tensors
 
-__all__ = ["cache_folder", "cached_tensors"]
-
-
-def cache_folder() -> Path:
-    """Where things that can be made again are kept: $MONOSEME_CACHE, else $XDG_CACHE_HOME/monoseme, else ~/.cache."""
-    own, shared = os.environ.get("MONOSEME_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    if own:
-        return Path(own).expanduser()
-    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "monoseme"
+__all__ = ["cached_tensors"]
 
 
 def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
