@@ -1,10 +1,12 @@
 """Opening a model and reaching inside it.
 
-Reading order: `facts`, `layout`, `probe`, `hooked`, `vit`, `dinov2_saliency`, `open`.
+Reading order: `facts`, `layout`, `probe`, `hooked`, `vit`, `dinov2_saliency`, `llama`, `byte_bpe`, `smollm2`,
+`efficientnet`, `hugging`, `open`.
 """
 
 from monoseme.models.facts import ModelFacts, TokenGrid, Tokenizer
 from monoseme.models.hooked import HookedModel
+from monoseme.models.layout import logits
 from monoseme.models.open import open_model
 
-__all__ = ["HookedModel", "ModelFacts", "TokenGrid", "Tokenizer", "open_model"]
+__all__ = ["HookedModel", "ModelFacts", "TokenGrid", "Tokenizer", "logits", "open_model"]

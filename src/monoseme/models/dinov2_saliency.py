@@ -19,6 +19,7 @@ from torch import Tensor
 from monoseme.core.errors import refuse
 from monoseme.models.facts import ModelFacts
 from monoseme.models.hooked import HookedModel
+from monoseme.models.picture import as_pixels
 from monoseme.models.vit import ViT, init_random
 
 __all__ = ["open_dinov2_saliency"]
@@ -69,10 +70,7 @@ def _facts(weights: str, caveat: str) -> ModelFacts:
 
 def preprocess(picture: Any) -> Float[Tensor, "3 H W"]:
     """(H, W, 3) uint8 picture (array or PIL) to (3, H, W): divided by 255, ImageNet's mean and deviation removed."""
-    pixels = np.asarray(picture)
-    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
-        raise refuse("picture", "be (H, W, 3) uint8", f"{pixels.shape} {pixels.dtype}", "Convert it to RGB first.")
-    scaled = pixels * (1 / (255 * DEVIATION)) - MEAN / DEVIATION
+    scaled = as_pixels(picture) * (1 / (255 * DEVIATION)) - MEAN / DEVIATION
     return torch.from_numpy(np.ascontiguousarray(scaled.transpose(2, 0, 1), dtype=np.float32))
 
 

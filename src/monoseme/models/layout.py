@@ -1,4 +1,4 @@
-"""Between a module's own output layout and tokens, (B, T, d), and back."""
+"""Between a module's own output layout and tokens, (B, T, d), and back; and the logits of a whole model's output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,23 @@ from torch import Tensor
 
 from monoseme.core.errors import refuse
 
-__all__ = ["from_tokens", "main_tensor", "put_back", "to_tokens"]
+__all__ = ["from_tokens", "logits", "main_tensor", "put_back", "to_tokens"]
+
+
+def logits(output: Any) -> Tensor:
+    """Return the logits of a model's output, which is a tensor or has a field of that name.
+
+    Examples
+    --------
+    >>> logits(torch.zeros(2, 5)).shape
+    torch.Size([2, 5])
+    """
+    found = getattr(output, "logits", output)
+    if not isinstance(found, Tensor):
+        raise refuse(
+            "output", "be a tensor or have .logits", type(output).__name__, "Use a language model or a classifier."
+        )
+    return found
 
 
 def main_tensor(output: Any, at: str) -> Tensor:
