@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_batch_topk_keeps_the_largest_of_the_batch():
     positive = pre.relu().flatten().sort(descending=True).values
     assert int(mask.sum()) == 50 * K
     assert_close(pre[mask].sort(descending=True).values, positive[: 50 * K])
-    assert float(f.gate.threshold) == pytest.approx(-1 + 0.05 * (float(positive[50 * K - 1]) + 1))
+    assert float(f.gate.get_buffer("threshold")) == pytest.approx(-1 + 0.05 * (float(positive[50 * K - 1]) + 1))
 
 
 def test_batch_topk_with_few_positive_keeps_them_all():
@@ -103,13 +104,14 @@ def test_l0_of_jumprelu_falls_as_its_penalty_rises():
 def test_gradient_of_the_thresholds_is_the_formula(name, block_size):
     """−(θ/ε) K(t) ⟨∂L/∂z, u/‖u‖⟩ for the code and −(1/ε) K(t) for the count, row by row, block by block."""
     lam, f = 0.3, JumpReLU(D, 10, block_size, kernel=name, bandwidth=0.7).double()
+    gate: Any = f.gate
     objective = Objective(f, lam)
     objective.begin(ArrayRows(rows(200).double()))
     x = rows(30, seed=2).double()
     loss, _ = objective.loss(x, 0)
-    (got,) = torch.autograd.grad(loss, f.gate.log_theta)
+    (got,) = torch.autograd.grad(loss, gate.log_theta)
 
-    theta, atoms, units = f.gate.theta.detach(), f.atoms, f.units.enter(x)
+    theta, atoms, units = gate.theta.detach(), f.atoms, f.units.enter(x)
     u = f.encoder.pre(units, atoms).detach().reshape(30, 10, block_size)
     u = u.relu() if f.sign == "nonneg" else u
     residual = f.reconstruct(units).detach() - units
