@@ -11,17 +11,18 @@ from typing import Any, overload
 import numpy as np
 from torch import Tensor
 
+from monoseme.api.splicing import held_inputs
 from monoseme.core.errors import refuse
 from monoseme.core.files import read_json, write_json
-from monoseme.core.outcome import unknown
+from monoseme.core.outcome import Outcome
 from monoseme.core.parse import Entry
 from monoseme.core.protocols import Featurizes, Refine
 from monoseme.core.rows import ArrayRows, RowSource, as_rows
-from monoseme.evaluation import Evaluation, recover
+from monoseme.evaluation import Evaluation, recover, splice
 from monoseme.evaluation import evaluate as evaluate_rows
 from monoseme.featurizers import Featurizer, FitResult
 from monoseme.featurizers import fit as fit_rows
-from monoseme.models import HookedModel
+from monoseme.models import HookedModel, open_model
 from monoseme.store import ActivationStore
 from monoseme.store.remote import is_url
 from monoseme.worlds import Sample, World
@@ -102,7 +103,9 @@ def evaluate(
     split: str = "test",
     *,
     world: World | None = None,
-    model: HookedModel | None = None,
+    model: str | HookedModel | None = None,
+    source: Any = None,
+    spliced: int | None = None,
     refine: Refine = None,
     seed: int = 0,
 ) -> Evaluation:
@@ -118,7 +121,12 @@ def evaluate(
         The world that `data`, a sample of it, was drawn from: adds recovery of its factors. A `worlds.Sample` carries
         its world, so it need not be named.
     model
-        The model that was harvested: asks for the loss recovered when the reconstruction is put back.
+        The model that was harvested, or its name: adds what its output loses when reconstructions are put back (see
+        `evaluation.splice`). Ablation is the mean of the training rows.
+    source
+        The pictures that were harvested, which the splice needs; of text the store keeps the tokens.
+    spliced
+        Samples to splice, spread evenly over the split; all by default.
     refine
         ``"ls"`` or ``"omp"`` refines codes at inference.
     seed
@@ -129,6 +137,8 @@ def evaluate(
     Evaluation
         Name → `Outcome`; ``print(result.table())``.
     """
+    if model is not None and not isinstance(data, ActivationStore):
+        raise refuse("data", "be a store, when a model is given", type(data).__name__, "Harvest the model first.")
     if world is not None and (not isinstance(data, Sample) or data.world is not world):
         raise refuse("data", "be a sample of the given world", type(data).__name__, "Pass world.sample(n, seed=1).")
     unit, provenance = "rows", {}
@@ -139,5 +149,23 @@ def evaluate(
     if isinstance(data, Sample):
         result = result.including(recover(featurizer, data, refine, seed=seed).outcomes)
     if model is not None:
-        result = result.including([unknown("loss_recovered", "1", "not computed: the splice is not built yet")])
+        assert isinstance(data, ActivationStore)
+        result = result.including(_spliced(featurizer, data, split, open_model(model), source, spliced, refine, seed))
     return result
+
+
+def _spliced(
+    featurizer: Featurizes,
+    store: ActivationStore,
+    split: str,
+    model: HookedModel,
+    source: Any,
+    limit: int | None,
+    refine: Refine,
+    seed: int,
+) -> list[Outcome]:
+    inputs = held_inputs(store, split, model, source, limit)
+    mean, unit = store.rows("train").moments.mean.float(), "documents" if inputs.text else "pictures"
+    at = store.manifest["hook"]
+    found = splice(featurizer, model, at, inputs, baseline=mean, refine=refine, samples=unit, seed=seed)
+    return list(found.values())

@@ -49,6 +49,8 @@ class StoredSample:
         What each of the T tokens of a held-out text shows as; None for pictures, and for ids without a tokenizer.
     input_ids
         (T,) token ids of a held-out text.
+    group
+        Samples of one group (copies of a picture, windows of a document) share a split.
     """
 
     id: str
@@ -61,6 +63,7 @@ class StoredSample:
     mask: Float[Tensor, " T"] | None
     pieces: tuple[str, ...] | None = None
     input_ids: Int64[Tensor, " T"] | None = None
+    group: str = ""
 
 
 class ActivationStore:
@@ -183,6 +186,7 @@ class ActivationStore:
             read_mask(mask) if mask.exists() else None,
             pieces,
             ids,
+            facts["group"],
         )
 
     def windows(self, split: str = "test") -> Iterator[HeldWindow]:
