@@ -10,9 +10,11 @@ ms.page("run")  # the path of a page to open
 from monoseme import featurizers, worlds
 from monoseme.api import (
     ActivationStore,
+    Choice,
     Evaluation,
     FitResult,
     SweepResult,
+    choose,
     evaluate,
     fit,
     harvest,
@@ -29,12 +31,14 @@ from monoseme.core.outcome import Outcome
 
 __all__ = [
     "ActivationStore",
+    "Choice",
     "Code",
     "Evaluation",
     "FitResult",
     "Outcome",
     "SweepResult",
     "UserError",
+    "choose",
     "evaluate",
     "featurizers",
     "fit",

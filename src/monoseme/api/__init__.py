@@ -2,9 +2,10 @@
 
 model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─page▶ something to look at
 
-Reading order: `fitting`, `describing`, `paging`; for many fits `sweeping`, `comparing`.
+Reading order: `fitting`, `describing`, `paging`; for many fits `choosing`, `sweeping`, `comparing`.
 """
 
+from monoseme.api.choosing import Choice, choose
 from monoseme.api.comparing import describe_sweep, sweep_page
 from monoseme.api.describing import describe
 from monoseme.api.fitting import evaluate, fit, rows_of, store_of
@@ -18,9 +19,11 @@ from monoseme.store import ActivationStore, harvest
 
 __all__ = [
     "ActivationStore",
+    "Choice",
     "Evaluation",
     "FitResult",
     "SweepResult",
+    "choose",
     "describe",
     "describe_sweep",
     "evaluate",

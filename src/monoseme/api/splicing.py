@@ -14,8 +14,8 @@ from monoseme.core.errors import refuse
 from monoseme.evaluation import SpliceBatch
 from monoseme.models import HookedModel
 from monoseme.store import ActivationStore
-from monoseme.store.inputs import model_input
 from monoseme.store.data import as_source
+from monoseme.store.inputs import model_input
 
 __all__ = ["Held", "HeldInputs", "held_inputs"]
 
