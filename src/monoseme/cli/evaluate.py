@@ -10,7 +10,8 @@ import tyro
 
 import monoseme as ms
 from monoseme.api import store_of
-from monoseme.cli.options import Place, Run
+from monoseme.cli.options import Count, Place, Run
+from monoseme.cli.pictures import named
 
 __all__ = ["Evaluate"]
 
@@ -29,6 +30,14 @@ class Evaluate:
     """Improve the codes at inference: least squares on the same blocks, or block pursuit."""
     json: bool = False
     """Print JSON, with the density of every block, instead of a table."""
+    splice: bool = False
+    """Also put reconstructions back into the model and measure what it loses."""
+    data: Annotated[str, tyro.conf.arg(metavar="DATA", help_behavior_hint="(optional)")] = ""
+    """With --splice, the pictures that were harvested; text needs none."""
+    size: int = 252
+    """Side of these pictures in pixels."""
+    spliced: Count = None
+    """Samples to splice, spread evenly; all by default."""
     seed: int = 0
     """Of the resampling behind the intervals."""
 
@@ -36,5 +45,14 @@ class Evaluate:
         """Print the table."""
         featurizer = ms.load(self.fitted)
         store = store_of(self.fitted) if self.store is None else ms.ActivationStore.open(self.store)
-        numbers = ms.evaluate(featurizer, store, self.split, refine=self.refine, seed=self.seed)
+        numbers = ms.evaluate(
+            featurizer,
+            store,
+            self.split,
+            model=store.manifest["model"]["name"] if self.splice else None,
+            source=named(self.data, self.size, self.seed) if self.splice and self.data else None,
+            spliced=self.spliced,
+            refine=self.refine,
+            seed=self.seed,
+        )
         print(json.dumps(numbers.to_json(), indent=1, allow_nan=False) if self.json else numbers.table())

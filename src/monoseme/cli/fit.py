@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,8 +19,8 @@ from monoseme.featurizers.units import Norm
 
 __all__ = ["Fit"]
 
-# options that go to the featurizer's constructor, when they are given
-SHAPE = ("n_blocks", "block_size", "k", "sign", "norm", "constraint", "retract_every", "retraction", "learn_bias")
+# arguments of the featurizer's constructor that have an option of their own; --set takes the others
+SHAPE = ("n_blocks", "block_size", "k", "target_l0", "sign", "norm")
 
 
 @dataclass(frozen=True)
@@ -29,27 +30,23 @@ class Fit:
     store: Store
     """Folder of a harvest."""
     featurizer: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FEATURIZER")]
-    """ReLU, TopK, BlockTopK or Grassmannian."""
+    """ReLU, TopK, BatchTopK, JumpReLU, BlockTopK, Grassmannian, GroupLasso, FalseDiscovery or Tournament."""
     out: Annotated[Path, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
     n_blocks: Count = None
     """G, how many blocks (needed)."""
     block_size: Count = None
-    """b, directions a block (BlockTopK, Grassmannian)."""
+    """b, directions a block."""
     k: Count = None
-    """Active blocks a row (all but ReLU)."""
+    """Active blocks a row."""
+    target_l0: Number = None
+    """Active blocks a row that a GroupLasso aims at."""
     sign: Annotated[Literal["nonneg", "free"] | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
-    """The cone of the codes (TopK, BlockTopK)."""
+    """The cone of the codes."""
     norm: Annotated[Norm | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """Scale of the training units."""
-    constraint: Annotated[Literal["ball", "sphere"] | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
-    """Of the atoms (BlockTopK)."""
-    retract_every: Count = None
-    """Steps between two retractions of the frames (Grassmannian)."""
-    retraction: Annotated[Literal["polar", "cholesky"] | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
-    """How frames are made orthonormal again (Grassmannian)."""
-    learn_bias: Annotated[bool | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
-    """Whether the output bias is trained (ReLU, TopK)."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...", help_behavior_hint="(optional)")] = ()
+    """Any other argument of the constructor: gate=threshold, constraint=sphere, learn_bias=false, alpha=0.05."""
     steps: int = 2000
     """Optimiser steps."""
     batch_size: int = 2048
@@ -58,10 +55,12 @@ class Fit:
     """Peak learning rate."""
     aux: Annotated[Literal["dead", "runners-up"] | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """Auxiliary loss that revives blocks."""
-    lam: float = 0.0
-    """Weight of the norm penalty (ReLU needs one)."""
+    lam: Number = None
+    """Weight of the penalty (ReLU and JumpReLU need one)."""
     optimiser: Literal["adam", "muon"] = "adam"
     """Adam, or Muon for the two-dimensional parameters."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the dense products."""
     clip: Number = None
     """Largest norm of the gradient."""
     seed: int = 0
@@ -75,7 +74,8 @@ class Fit:
 
     def run(self) -> None:
         """Fit, and print where everything is."""
-        shape = {name: value for name in SHAPE if (value := getattr(self, name)) is not None}
+        given = {name: value for name in SHAPE if (value := getattr(self, name)) is not None}
+        shape = {**given, **settings(self.set)}
         check_options(self.featurizer, shape)
         store = ms.ActivationStore.open(self.store)
         featurizer = build(self.featurizer, {"d_in": store.d_in, **shape, "seed": self.seed})
@@ -88,9 +88,31 @@ class Fit:
         print(f"next  monoseme evaluate {self.out}; monoseme page {self.out}")
 
     def _training(self) -> dict[str, Any]:
-        names = ("steps", "batch_size", "lr", "aux", "lam", "optimiser", "clip", "seed", "log_every")
+        names = ("steps", "batch_size", "lr", "aux", "lam", "optimiser", "precision", "clip", "seed", "log_every")
         same = {name: getattr(self, name) for name in (*names, "checkpoint_every")}
         return {**same, "resume": not self.restart}
+
+
+def settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE pairs; a value is true, false, a number, or else a word."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise refuse("--set", "have the form NAME=VALUE", repr(pair), "For example --set gate=threshold.")
+        found[name.replace("-", "_")] = _value(text)
+    return found
+
+
+def _value(text: str) -> bool | int | float | str:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def check_options(name: str, given: dict[str, Any]) -> None:
@@ -98,9 +120,9 @@ def check_options(name: str, given: dict[str, Any]) -> None:
     if name not in ZOO:
         raise refuse("FEATURIZER", "be in the zoo", repr(name), closest(name, ZOO))
     takes = inspect.signature(ZOO[name]).parameters
-    mine = [option for option in SHAPE if option in takes]
+    mine = [option for option in takes if option not in ("d_in", "seed")]
     for option in given:
-        if option not in takes:
+        if option not in mine:
             known = ", ".join(map(_flag, mine))
             raise refuse(_flag(option), f"be left out for {name}", given[option], f"It takes {known}.")
     for option in mine:
@@ -109,4 +131,4 @@ def check_options(name: str, given: dict[str, Any]) -> None:
 
 
 def _flag(option: str) -> str:
-    return "--" + option.replace("_", "-")
+    return "--" + option.replace("_", "-") if option in SHAPE else f"--set {option}="
