@@ -30,7 +30,7 @@ VARIANTS = (
     Run("group-lasso-4", "GroupLasso", {**BLOCKS, "target_l0": 4.0}, 60, 1e-2, aux=None),
     Run("group-lasso-threshold", "GroupLasso", {**BLOCKS, "target_l0": 4.0, "gate": "threshold"}, 60, 3e-3),
     Run("batch-topk", "BatchTopK", {**BLOCKS, "k": 4}, 60, 3e-3),
-    Run("tournament", "Tournament", {"n_blocks": 384, "block_size": 3, "k": 4}, 80, 1e-2),
+    Run("tournament", "Tournament", {"n_blocks": 384, "block_size": 3, "k": 4, "overlap": 0.1}, 80, 1e-2),
 )
 
 
