@@ -15,6 +15,7 @@ from monoseme.featurizers import (
     ReLU,
     TopK,
     Tournament,
+    build,
 )
 
 D, G, K = 16, 24, 3
