@@ -12,7 +12,6 @@ from monoseme.featurizers import (
     Grassmannian,
     GroupLasso,
     JumpReLU,
-    ReLU,
     TopK,
     Tournament,
     build,
@@ -30,7 +29,8 @@ class Case:
 
 
 CASES = [
-    Case("relu", lambda **o: ReLU(D, G, **o), {"lam": 0.3}, turns=False),
+    # by name, as a file or the command line does: this needs no import
+    Case("relu", lambda **o: build("ReLU", {"d_in": D, "n_blocks": G, **o}), {"lam": 0.3}, turns=False),
     Case("topk", lambda **o: TopK(D, G, k=K, **o), {"aux": "dead"}, turns=False),
     Case("topk-signed", lambda **o: TopK(D, G, k=K, sign="free", **o), {"aux": "runners-up"}),
     Case("block-topk", lambda **o: BlockTopK(D, G, 3, k=K, **o)),
