@@ -141,11 +141,14 @@ def evaluate(
         raise refuse("data", "be a store, when a model is given", type(data).__name__, "Harvest the model first.")
     if world is not None and (not isinstance(data, Sample) or data.world is not world):
         raise refuse("data", "be a sample of the given world", type(data).__name__, "Pass world.sample(n, seed=1).")
-    unit, provenance = "rows", {}
+    unit, provenance, groups = "rows", {}, None
     if isinstance(data, ActivationStore):
-        unit, provenance = "samples", {"split": split, "hook": data.manifest["hook"], **data.manifest["model"]}
+        unit = "documents" if data.manifest["text"] is not None else "groups of samples"
+        groups = data.groups
+        provenance = {"split": split, "hook": data.manifest["hook"], **data.manifest["model"]}
     rows = rows_of(data, split)
-    result = evaluate_rows(featurizer, rows, refine=refine, samples=unit, seed=seed, provenance=provenance)
+    given: dict[str, Any] = {"refine": refine, "samples": unit, "groups": groups, "seed": seed}
+    result = evaluate_rows(featurizer, rows, provenance=provenance, **given)
     if isinstance(data, Sample):
         result = result.including(recover(featurizer, data, refine, seed=seed).outcomes)
     if model is not None:

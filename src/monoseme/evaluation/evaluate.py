@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from torch import Tensor
 
 from monoseme.core.errors import closest
@@ -96,6 +96,7 @@ def evaluate(
     batch_size: int = 4096,
     refine: Refine = None,
     samples: str = "samples",
+    groups: Int[Tensor, " samples"] | None = None,
     seed: int = 0,
     provenance: Mapping[str, Any] | None = None,
 ) -> Evaluation:
@@ -113,7 +114,10 @@ def evaluate(
     refine
         Improve the codes at inference: ``"ls"`` or ``"omp"``.
     samples
-        What a sample is, for the notes: ``"pictures"``, ``"documents"``.
+        What is resampled, for the notes: ``"pictures"``, ``"documents"``.
+    groups
+        Sample → group, where samples themselves belong together: windows of a document, copies of a picture. The
+        intervals then resample groups.
     seed
         Of the resampling.
     provenance
@@ -132,10 +136,14 @@ def evaluate(
     source = as_rows(rows)
     stats = merge(
         [
-            tally(batch.x, featurizer.decode(code), code, batch.sample, source.moments.mean)
+            tally(batch.x, featurizer.decode(code), code, _units(batch.sample, groups), source.moments.mean)
             for batch, code in encoded(featurizer, source, batch_size, refine)
         ]
     )
     given = {**(provenance or {}), "refine": refine}
     outcomes = tuple(replace(outcome, provenance=given) for outcome in fidelity(stats, samples, seed).values())
     return Evaluation(outcomes, stats.firings / stats.moments.count)
+
+
+def _units(sample: Int[Tensor, " n"], groups: Int[Tensor, " samples"] | None) -> Int[Tensor, " n"]:
+    return sample if groups is None else groups[sample.cpu().long()]

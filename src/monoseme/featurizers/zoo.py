@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import os
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
-from monoseme.core.cones import Sign, check_sign
+from monoseme.core.cones import Sign
 from monoseme.core.errors import closest, refuse
 from monoseme.featurizers import gates
+from monoseme.featurizers.arguments import check_arguments
 from monoseme.featurizers.dictionaries import Constraint, Frames, UnitNorm
 from monoseme.featurizers.encoders import LinearEncoder, TiedEncoder
 from monoseme.featurizers.featurizer import Featurizer
@@ -51,63 +51,13 @@ def species(make: Callable[..., Featurizer]) -> Callable[..., Featurizer]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         arguments = dict(bound.arguments)
-        _check_sizes(arguments)
+        check_arguments(make, arguments)
         featurizer = make(**arguments)
         featurizer.recipe = {"name": name, "arguments": arguments}
         return featurizer
 
     ZOO[name] = constructor
     return constructor
-
-
-WORDS: dict[str, tuple[str, ...]] = {
-    "constraint": get_args(Constraint),
-    "retraction": ("polar", "cholesky"),
-    "gamma": ("shared", "block"),
-    "theta": get_args(Theta),
-    "kernel": get_args(Kernel),
-    "gate": ("soft", "threshold"),
-}
-
-
-def _check_sizes(arguments: dict[str, object]) -> None:
-    for key in ("d_in", "n_blocks", "block_size", "k", "retract_every"):
-        value = arguments.get(key, 1)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise refuse(key, "be a positive integer", repr(value), "Sizes count things.")
-    for key, kind in (("seed", int), ("learn_bias", bool)):
-        if not isinstance(arguments.get(key, kind()), kind):
-            raise refuse(key, f"be of type {kind.__name__}", repr(arguments[key]), "See the constructor.")
-    sizes: list[int] = [arguments.get(key, 1) for key in ("d_in", "n_blocks", "block_size")]  # pyright: ignore
-    size = 4 * math.prod(sizes)
-    if size > (memory := _memory()):
-        got = f"{size / 1e9:,.0f} GB of atoms, where there are {memory / 1e9:,.0f} GB"
-        raise refuse("n_blocks", "fit into memory", got, "Lower n_blocks or block_size.")
-    k, n_blocks = arguments.get("k", 1), arguments["n_blocks"]
-    if k > n_blocks:  # pyright: ignore[reportOperatorIssue]
-        raise refuse("k", f"be at most n_blocks = {n_blocks}", k, "Lower k or raise n_blocks.")
-    for key, high in {"target_l0": n_blocks, "alpha": 1, "quantile": 1, "overlap": 1}.items():
-        value = arguments.get(key)
-        if key in arguments and not (isinstance(value, (int, float)) and 0 < value < high):  # pyright: ignore
-            raise refuse(key, f"lie above 0 and below {high}", repr(value), "See the constructor.")
-    for key in ("bandwidth", "start_l0"):
-        value = arguments.get(key, 1.0)
-        if not (isinstance(value, (int, float)) and 0 < value < math.inf):
-            raise refuse(key, "be positive and finite", repr(value), "See the constructor.")
-    if arguments.get("sign") is not None or "sign" not in arguments:
-        check_sign(str(arguments.get("sign", "free")))
-    for key, words in WORDS.items():
-        if arguments.get(key, words[0]) not in words:
-            rule = f"be {' or '.join(map(repr, words))}"
-            raise refuse(key, rule, repr(arguments[key]), f"The default is {words[0]!r}.")
-
-
-def _memory() -> float:
-    """Bytes of main memory; infinite where the system does not tell."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
-        return math.inf
 
 
 def build(name: str, arguments: dict[str, object]) -> Featurizer:
@@ -314,7 +264,7 @@ def Tournament(
     block_size: int,
     *,
     k: int,
-    overlap: float = 0.1,
+    overlap: float = 0.5,
     retract_every: int = 20,
     norm: Norm = "sqrt_d",
     seed: int = 0,

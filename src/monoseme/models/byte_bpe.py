@@ -45,7 +45,7 @@ class ByteBPE:
 
     def __init__(self, tokens: Sequence[str], merges: Sequence[str], special: Iterable[int], bos: int | None) -> None:
         if importlib.util.find_spec("tokenizers") is None:
-            raise refuse("name", "have its tokenizer installed", "no tokenizers", "Run: pip install tokenizers")
+            raise refuse("model", "have its tokenizer installed", "no tokenizers", "Run: pip install tokenizers")
         from tokenizers import Tokenizer as Backend
         from tokenizers import models, pre_tokenizers
 

