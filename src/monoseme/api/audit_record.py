@@ -11,6 +11,7 @@ from monoseme.api.measuring import Arm
 from monoseme.core.cards import BlockCard
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.records import Comparison, OutcomeGroup, RunRecord
+from monoseme.store import ActivationStore
 
 __all__ = ["audit_record"]
 
@@ -25,6 +26,7 @@ NOT_BUILT = (
     ("description_length", "bits/row", "not computed: it is not built yet"),
     ("probe", "1", "not computed: no probe is fitted; whether blocks predict labels was not asked"),
 )
+FEW = 5  # documents or pictures below which a caveat says so
 NAMED = 3  # skipped files named on the page
 
 
@@ -38,7 +40,7 @@ def audit_record(arm: Arm, control: Arm | None = None, title: str = "") -> RunRe
         outcomes=tuple(_groups(arm, control)),
         comparisons=tuple(_tables(arm, control)),
         cards=tuple(_with_agreement(card, arm.agreement[card.block]) for card in record.cards),
-        notes=(*record.notes, *_skipped(arm.store.manifest)),
+        notes=(*record.notes, *_few(arm.store), *_skipped(arm.store.manifest)),
     )
 
 
@@ -106,6 +108,13 @@ def _tokens(manifest: dict[str, Any]) -> Iterator[Outcome]:
         yield Outcome("empty_documents", float(text["empty"]), "documents", note=over)
 
 
+def _few(store: ActivationStore) -> Iterator[str]:
+    """A caveat when the held-out samples come from next to nothing: windows of one document are not independent."""
+    groups = len({store.sample(id).group for id in store.samples("test")})
+    if groups < FEW:
+        yield f"All held-out samples come from {groups} documents or pictures: the numbers speak of those, not of others."
+
+
 def _skipped(manifest: dict[str, Any]) -> Iterator[str]:
     skipped = manifest["skipped"]
     if skipped["count"]:
@@ -138,7 +147,5 @@ def _tables(arm: Arm, control: Arm | None) -> Iterator[Comparison]:
 
 
 def _with_agreement(card: BlockCard, agreement: Outcome) -> BlockCard:
-    """A card with its block's stability behind the numbers that are known."""
-    known = [o for o in card.outcomes if o.known or o.note != "not computed"]
-    rest = [o for o in card.outcomes if not (o.known or o.note != "not computed")]
-    return replace(card, outcomes=(*known, agreement, *rest))
+    """A card with its block's stability in the third place: the last that the gallery has room for."""
+    return replace(card, outcomes=(*card.outcomes[:2], agreement, *card.outcomes[2:]))

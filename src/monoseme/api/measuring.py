@@ -161,9 +161,8 @@ def _fit(store: ActivationStore, out: Path, settings: AuditSettings, watch: Watc
     batch = default_batch(rows, settings.batch_size)
     steps = settings.steps or default_steps(rows, batch)
     said = ", ".join(f"{name} {size:,}" for name, size in sizes.items() if name != "d_in")
-    watch.step(
-        f"fit {settings.featurizer} twice, with two seeds: {said}; {steps:,} steps of {batch:,} of {rows:,} rows"
-    )
+    size = f"{steps:,} steps of {batch:,} rows, of {rows:,}"
+    watch.step(f"fit {settings.featurizer} with two seeds in one pass: {said}; {size}")
     both = {
         name: build(settings.featurizer, {**sizes, "seed": settings.seed + i}) for i, name in enumerate((FIRST, SECOND))
     }
