@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,7 +64,7 @@ def test_the_page_of_a_text_has_every_group_of_numbers_and_a_card_a_block(text: 
         "What the model loses when reconstructions are put back", "Stability", "Tokens", "Not known",
     ]  # fmt: skip
     assert result["fvu"].known
-    assert result["ce_recovered"].known
+    assert result["kl_recovered"].known
     assert 0 < (result["stability"].value or 0) <= 1
     assert result["firing_agreement"].known
     assert [card.block for card in record.cards] == list(range(8))
@@ -78,9 +82,8 @@ def test_block_numbers_on_cards_are_those_of_stability(text: tuple[ms.Audit, Pat
 
     result, out = text
     other = ms.load(out / "run" / "second-seed")
-    codes = [
-        f.encode(result.store.rows("test").take(np.arange(len(result.store))).x) for f in (result.featurizer, other)
-    ]
+    rows = next(result.store.rows("test").in_order(len(result.store))).x
+    codes = [f.encode(rows) for f in (result.featurizer, other)]
     (pair,) = stability([result.featurizer, other], codes=codes).pairs
     for card in RunRecord.load(out).cards:
         found = next(o for o in card.outcomes if o.name == "stability")
@@ -128,10 +131,10 @@ def broken(*_: object, **__: object) -> None:
 
 def test_another_number_of_spliced_samples_is_measured_anew(tmp_path: Path) -> None:
     first = ms.audit(language_model(), documents(), tmp_path, **options(spliced=0))
-    assert "ce_recovered" not in first.evaluation
+    assert "kl_recovered" not in first.evaluation
     assert "no sample was to be spliced" in first.page.read_text(encoding="utf-8")
     second = ms.audit(language_model(), documents(), tmp_path, **options(spliced=2))
-    assert second["ce_recovered"].known
+    assert second["kl_recovered"].known
     assert "no sample was to be spliced" not in second.page.read_text(encoding="utf-8")
 
 
@@ -179,6 +182,25 @@ def test_an_audit_stopped_before_any_step_goes_on(
     with pytest.raises(KeyboardInterrupt):
         ms.audit(language_model(), documents(), tmp_path, watch=ms.Watch(stop), **options())
     assert not (tmp_path / "record.json").exists()
+    resumed = ms.audit(language_model(), documents(), tmp_path, **options())
+    assert [o.value for o in resumed.evaluation.outcomes] == [o.value for o in text[0].evaluation.outcomes]
+
+
+KILLED = """
+import os, signal, sys
+from tests.test_audit import documents, language_model, ms, options
+kill = lambda progress: os.kill(os.getpid(), signal.SIGKILL)
+ms.audit(language_model(), documents(), sys.argv[1], watch=ms.Watch(fit=kill), **options())
+"""
+
+
+def test_an_audit_killed_in_the_middle_of_a_fit_goes_on(text: tuple[ms.Audit, Path], tmp_path: Path) -> None:
+    root = Path(__file__).parents[1]
+    paths = os.pathsep.join([str(root / "src"), str(root)])
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == -signal.SIGKILL
+    assert (tmp_path / "store" / "manifest.json").exists()
+    assert not (tmp_path / "numbers.json").exists()
     resumed = ms.audit(language_model(), documents(), tmp_path, **options())
     assert [o.value for o in resumed.evaluation.outcomes] == [o.value for o in text[0].evaluation.outcomes]
 

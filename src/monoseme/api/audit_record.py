@@ -112,7 +112,7 @@ def _few(store: ActivationStore) -> Iterator[str]:
     """A caveat when the held-out samples come from next to nothing: windows of one document are not independent."""
     groups = len({store.sample(id).group for id in store.samples("test")})
     if groups < FEW:
-        yield f"All held-out samples come from {groups} documents or pictures: the numbers speak of those, not of others."
+        yield f"All held-out samples come from {groups} document(s) or picture(s): the numbers speak of those alone."
 
 
 def _skipped(manifest: dict[str, Any]) -> Iterator[str]:

@@ -72,6 +72,13 @@ class AuditSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise refuse(name, f"be at least {least}", value, "Raise it.")
+        # for any width and number of rows: what is wrong with the names is said before the harvest, not after it
+        shape(self.featurizer, 1 << 12, 1 << 20, self.sizes)
+
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        """Sizes of the featurizer that were given."""
+        return {"n_blocks": self.n_blocks, "block_size": self.block_size, "k": self.k}
 
 
 @dataclass(frozen=True)
@@ -156,8 +163,7 @@ def measure(model: HookedModel, data: Any, at: str, out: Path, settings: AuditSe
 
 def _fit(store: ActivationStore, out: Path, settings: AuditSettings, watch: Watch) -> tuple[Featurizer, Featurizer]:
     rows = len(store.rows("train"))
-    given = {name: getattr(settings, name) for name in ("n_blocks", "block_size", "k")}
-    sizes = shape(settings.featurizer, store.d_in, rows, given)
+    sizes = shape(settings.featurizer, store.d_in, rows, settings.sizes)
     batch = default_batch(rows, settings.batch_size)
     steps = settings.steps or default_steps(rows, batch)
     said = ", ".join(f"{name} {size:,}" for name, size in sizes.items() if name != "d_in")
