@@ -127,6 +127,11 @@ const monoseme = (() => {
   };
   const whole = (token) => (token || "▁").replace(/\r?\n|\r/g, "⏎\n");
 
+  // what can be read on a colour laid over the paper: the darker or the lighter ink
+  const PAPER = { light: 252, dark: 21 };
+  const ink = ([r, g, b], share, paper) =>
+    share * (0.3 * r + 0.59 * g + 0.11 * b) + (1 - share) * paper > 128 ? "#111" : "#fff";
+
   // the words around the strongest token; on the block's page a button shows the whole window and back
   const text = (tokens, width, cells, large) => {
     const node = self.el("p", {}),
@@ -142,14 +147,16 @@ const monoseme = (() => {
       const cell = at.get(i),
         span = self.el("span", {}, all ? whole(tokens[i]) : visible(tokens[i], at.has(i)));
       if (cell) {
-        const [, presence, r, g, b] = cell;
+        const [, presence, ...colour] = cell;
         span.className = i === peak ? "mark peak" : "mark";
-        span.style.setProperty("--place", `rgb(${r} ${g} ${b} / ${presence / 255})`);
-        span.style.setProperty("--presence", `rgb(255 196 0 / ${(0.9 * presence) / 255})`);
-        // letters on a strong colour take the ink that can be read on it, whatever the page's scheme
-        if (presence > 150)
-          span.style.setProperty("--ink-place", 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#111" : "#fff");
-        if (presence > 150) span.style.setProperty("--ink-presence", "#111");
+        for (const [view, shade, share] of [
+          ["place", colour, presence / 255],
+          ["presence", [255, 196, 0], (0.9 * presence) / 255],
+        ]) {
+          span.style.setProperty(`--${view}`, `rgb(${shade.join(" ")} / ${share})`);
+          for (const scheme of ["light", "dark"])
+            span.style.setProperty(`--${view}-on-${scheme}`, ink(shade, share, PAPER[scheme]));
+        }
       }
       return span;
     };
