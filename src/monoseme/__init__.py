@@ -10,10 +10,13 @@ ms.page("run")  # the path of a page to open
 from monoseme import featurizers, worlds
 from monoseme.api import (
     ActivationStore,
+    Audit,
     Choice,
     Evaluation,
     FitResult,
     SweepResult,
+    Watch,
+    audit,
     choose,
     evaluate,
     fit,
@@ -31,6 +34,7 @@ from monoseme.core.outcome import Outcome
 
 __all__ = [
     "ActivationStore",
+    "Audit",
     "Choice",
     "Code",
     "Evaluation",
@@ -38,6 +42,8 @@ __all__ = [
     "Outcome",
     "SweepResult",
     "UserError",
+    "Watch",
+    "audit",
     "choose",
     "evaluate",
     "featurizers",

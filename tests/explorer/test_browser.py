@@ -203,6 +203,36 @@ def test_views_can_be_switched(driver: Any, pages: Path):
     driver.execute_script("document.querySelector('input[value=place]').click()")
 
 
+def test_a_text_is_shown_around_its_strongest_token(driver: Any, tmp_path: Path, make_record: Callable[..., Any]):
+    import dataclasses
+
+    from monoseme.records import SampleView
+
+    record = make_record(3, 3, (1, 64))
+    tokens = (*(f" word{i}" if i % 5 else "\n" for i in range(63)), "")
+    record = dataclasses.replace(record, samples={name: SampleView(tokens=tokens) for name in record.samples})
+    write_pages(record, tmp_path / "pages")
+    show(driver, tmp_path / "pages" / "block.html", "#1")
+    wait(driver, "return document.querySelectorAll('#shown .sample').length > 0")
+    assert driver.execute_script("return document.querySelectorAll('#shown .peak').length") == len(
+        record.cards[1].shown
+    )
+    first = "return document.querySelector('#shown .text p')"
+    shown = driver.execute_script(f"{first}.textContent")
+    assert "\n" not in shown
+    assert "⏎" in shown
+    peak = int(record.cards[1].shown[0].presence.argmax())
+    strongest = driver.execute_script(f"{first}.querySelector('.peak').textContent")
+    assert strongest.strip("\u200b") == (tokens[peak].replace("\n", "⏎") or "▁")
+    assert "Text only" in driver.find_element("css selector", ".views").text
+    driver.execute_script("document.querySelector('#shown .more').click()")
+    assert driver.execute_script(f"{first}.querySelectorAll('span').length") == 64
+    assert driver.execute_script(f"{first}.textContent").count("⏎\n") == 13
+    driver.execute_script("document.querySelector('#shown .more').click()")
+    assert driver.execute_script(f"{first}.textContent") == shown
+    clean(driver)
+
+
 def test_no_text_of_a_record_runs(driver: Any, tmp_path: Path, make_record: Callable[..., Any]):
     import dataclasses
 

@@ -2,13 +2,16 @@
 
 model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─page▶ something to look at
 
-Reading order: `fitting`, `describing`, `paging`; for many fits `choosing`, `sweeping`, `comparing`.
+Reading order: `fitting`, `describing`, `paging`; for many fits `choosing`, `sweeping`, `comparing`; all at once
+`auditing`.
 """
 
+from monoseme.api.auditing import Audit, audit
 from monoseme.api.choosing import Choice, choose
 from monoseme.api.comparing import describe_sweep, sweep_page
 from monoseme.api.describing import describe
 from monoseme.api.fitting import evaluate, fit, rows_of, store_of
+from monoseme.api.measuring import AuditSettings, Watch
 from monoseme.api.paging import page
 from monoseme.api.sweeping import points_of, sweep
 from monoseme.evaluation import Evaluation
@@ -19,10 +22,14 @@ from monoseme.store import ActivationStore, harvest
 
 __all__ = [
     "ActivationStore",
+    "Audit",
+    "AuditSettings",
     "Choice",
     "Evaluation",
     "FitResult",
     "SweepResult",
+    "Watch",
+    "audit",
     "choose",
     "describe",
     "describe_sweep",

@@ -20,6 +20,8 @@ from monoseme.store import ActivationStore
 
 __all__ = ["describe"]
 
+FITTED = "featurizer"  # name of the fit whose curves are drawn
+
 
 def describe(
     featurizer: Featurizer,
@@ -85,7 +87,8 @@ def _comparisons(numbers: Evaluation, controls: Mapping[str, Evaluation]) -> tup
 def _curves(run: Path | None) -> tuple[Curve, ...]:
     if run is None or not (run / "log.jsonl").exists():
         return ()
-    lines = read_log(run / "log.jsonl")
+    # of several fits in one pass, the first is the one that `load(run)` gives
+    lines = [line for line in read_log(run / "log.jsonl") if line.get("object", FITTED) == FITTED]
     curves = []
     for name, unit in (
         ("loss", "training units"),

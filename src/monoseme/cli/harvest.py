@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 import tyro
 
 import monoseme as ms
+from monoseme.cli.data import data_for
 from monoseme.cli.options import Count, Number, Place
-from monoseme.cli.pictures import named, thinned
+from monoseme.cli.pictures import thinned
 from monoseme.cli.progress import Ticker, of_harvest
-from monoseme.cli.texts import named_text
 from monoseme.core.errors import refuse
 from monoseme.store import TokenPolicy
 
@@ -68,8 +68,7 @@ class Harvest:
             print("\n".join(model.hooks()))
             return
         at, out = self._needed(model.hooks())
-        text = model.facts.tokenizer is not None
-        data = named_text(self.data) if text else named(self.data, self.size, self.seed)
+        data = data_for(model, self.data, self.size, self.seed)
         policy = TokenPolicy(self.special, self.positions, self.max_norm, self.context, self.padding)
         with Ticker() as ticker:
             store = ms.harvest(
@@ -92,10 +91,6 @@ class Harvest:
             layers = [hook for hook in hooks if re.fullmatch(r"[^.]+\.\d+", hook)] or hooks
             shown = ", ".join(layers[:SHOWN]) + (", ..." if len(layers) > SHOWN else "")
             raise refuse("--at", "name a hook", "none", f"For example one of {shown}; --list-hooks prints all.")
-        if not self.data:
-            raise refuse(
-                "DATA", "name pictures or text", "none", "Give a folder; `monoseme harvest --help` tells more."
-            )
         if self.out is None:
             raise refuse("--out", "name a folder for the store", "none", "For example --out stores/pictures.")
         return self.at, self.out

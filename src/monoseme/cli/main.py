@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 import tyro
 
+from monoseme.cli.audit import Audit
 from monoseme.cli.choose import Choose
 from monoseme.cli.demo import Demo
 from monoseme.cli.evaluate import Evaluate
@@ -28,7 +29,7 @@ ABOUT = "Take neural networks apart, and know whether to believe what you see."
 SIGINT = 2
 
 
-Verb = Harvest | Fit | Choose | Sweep | Evaluate | Page | Demo | Reproduce  # tyro calls each by its class
+Verb = Audit | Harvest | Fit | Choose | Sweep | Evaluate | Page | Demo | Reproduce  # tyro calls each by its class
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,9 +27,14 @@ class Ticker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Let the line stand, so that something else can be printed below it."""
         if self.live and self.width:
             self.stream.write("\n")
             self.stream.flush()
+        self.last, self.width = float("-inf"), 0
 
     def show(self, line: str, final: bool = False) -> None:
         """Show a line, unless the last one is too recent; the final one always."""

@@ -10,6 +10,9 @@ from monoseme.records.page import Markup, tag
 __all__ = ["cell", "direction", "figure", "outcome_tile", "spoken", "whisker_domain"]
 
 
+NOTHING = "not computed"  # a note that begins so says, behind a colon, why
+
+
 def figure(value: float) -> str:
     """Write a number to four significant digits, with a real minus sign and thin spaces between thousands.
 
@@ -53,7 +56,11 @@ def _interval(outcome: Outcome) -> str:
 
 def _unknown(outcome: Outcome) -> tuple[str, str]:
     """Return the word for a missing number, and why it is missing."""
-    return ("not computed", "") if outcome.note in ("", "not computed") else ("not known", outcome.note)
+    if outcome.note in ("", NOTHING):
+        return NOTHING, ""
+    if outcome.note.startswith(f"{NOTHING}: "):
+        return NOTHING, outcome.note.removeprefix(f"{NOTHING}: ")
+    return "not known", outcome.note
 
 
 def outcome_tile(outcome: Outcome) -> Markup:

@@ -73,8 +73,8 @@ def block_page(record: RunRecord) -> Html:
     shown = tag(
         "section",
         tag("h2", "Where it fires most"),
-        tag("p", _legend(), class_="lead"),
-        _views(),
+        tag("p", _legend(record), class_="lead"),
+        _views(record),
         tag("div", id="shown", class_="shown"),
         id="held-out",
     )
@@ -180,17 +180,23 @@ def _noscript() -> Markup:
     )
 
 
-def _legend() -> str:
-    return (
+def _is_text(record: RunRecord) -> bool:
+    return any(view.tokens for view in record.samples.values())
+
+
+def _legend(record: RunRecord) -> str:
+    strongest = "Each text is shown around its strongest token, which is underlined; ⏎ is a new line. "
+    return (strongest if _is_text(record) else "") + (
         "Colour is the position inside the block (its first three principal directions as red, green and blue); "
         "opacity is the presence, as a share of the block's largest here. All samples are held out."
     )
 
 
-def _views() -> Markup:
+def _views(record: RunRecord) -> Markup:
+    views = [*VIEWS[:-1], (VIEWS[-1][0], "Text only" if _is_text(record) else VIEWS[-1][1])]
     radios = [
         tag("label", tag("input", type="radio", name="view", value=value, checked=i == 0), tag("span", text))
-        for i, (value, text) in enumerate(VIEWS)
+        for i, (value, text) in enumerate(views)
     ]
     return tag("fieldset", tag("legend", "Show", class_="hidden"), radios, class_="views")
 
@@ -247,10 +253,10 @@ def _gallery(record: RunRecord) -> list[Markup]:
         aria_label="Pages of parts",
     )
     return [
-        tag("p", _legend(), class_="lead"),
+        tag("p", _legend(record), class_="lead"),
         _noscript(),
         controls(),
-        _views(),
+        _views(record),
         tag("p", id="count", role="status"),
         tag("ol", id="cards", class_="cards"),
         pager,

@@ -26,13 +26,13 @@
             el("span", { class: "value" }, figure(o.value)),
             el("span", { class: "unit" }, ` ${o.unit}`),
           )
-        : el("td", { class: "number unknown" }, o.note === "not computed" || !o.note ? "not computed" : "not known");
+        : el("td", { class: "number unknown" }, /^(not computed|$)/.test(o.note) ? "not computed" : "not known");
       return el(
         "tr",
         { class: known ? "" : "off" },
         el("th", { scope: "row" }, spoken(o.name)),
         value,
-        el("td", { class: "how" }, known ? how : o.note === "not computed" ? "" : o.note),
+        el("td", { class: "how" }, known ? how : o.note.replace(/^not computed(: )?/, "")),
       );
     });
 

@@ -95,7 +95,7 @@ const monoseme = (() => {
         )
       : null;
     if (height === 1)
-      return self.el("figure", { class: "sample text", title: about }, text(tokens, width, cells, large), caption);
+      return self.el("figure", { class: "sample text", title: about }, ...text(tokens, width, cells, large), caption);
     const layers = ["place", "presence"].map((view) => {
       const canvas = self.el("canvas", { width, height, class: `over ${view}`, "aria-hidden": "true" });
       const context = canvas.getContext("2d"),
@@ -116,31 +116,65 @@ const monoseme = (() => {
     return self.el("figure", { class: "sample", title: about }, frame, caption);
   };
 
-  // a card on the gallery shows the words around the strongest token, the block's page shows all
+  // letters of context before and after the strongest token: on a card of the gallery, on the block's page
+  const AROUND = { small: [22, 80], large: [150, 190] };
+  const BLANK = /^\s*$/;
+
+  // blanks that mean something are shown: a new line, a tab, and a space that fires; a token without letters is "▁"
+  const visible = (token, fires) => {
+    const shown = (token || "▁").replace(/\r?\n|\r/g, "⏎\u200b").replace(/\t/g, "⇥");
+    return fires && BLANK.test(shown) ? "␣" : shown; // ⏎ is no blank, and a line may break behind it
+  };
+  const whole = (token) => (token || "▁").replace(/\r?\n|\r/g, "⏎\n");
+
+  // what can be read on a colour laid over the paper: the darker or the lighter ink
+  const PAPER = { light: 252, dark: 21 };
+  const ink = ([r, g, b], share, paper) =>
+    share * (0.3 * r + 0.59 * g + 0.11 * b) + (1 - share) * paper > 128 ? "#111" : "#fff";
+
+  // the words around the strongest token; on the block's page a button shows the whole window and back
   const text = (tokens, width, cells, large) => {
     const node = self.el("p", {}),
       at = new Map(cells.map((cell) => [cell[0], cell]));
-    const peak = cells.reduce((best, cell) => (cell[1] > best[1] ? cell : best), [0, 0])[0],
-      length = (i) => (tokens[i] ?? "▁").length;
-    let start = large ? 0 : peak;
-    for (let room = 22; !large && start > 0 && (room -= length(start - 1)) > 0;) start -= 1;
-    if (start) node.append("…");
-    for (let i = start; i < width; i++) {
-      const mark = self.el("span", {}, tokens[i] ?? "▁"),
-        cell = at.get(i);
+    const peak = cells.reduce((best, cell) => (cell[1] > best[1] ? cell : best), [0, 0])[0];
+    const [before, after] = AROUND[large ? "large" : "small"],
+      length = (i) => visible(tokens[i], at.has(i)).length;
+    let start = peak,
+      end = peak + 1;
+    for (let room = before; start > 0 && (room -= length(start - 1)) > 0;) start -= 1;
+    for (let room = after; end < width && (room -= length(end)) > 0;) end += 1;
+    const mark = (i, all) => {
+      const cell = at.get(i),
+        span = self.el("span", {}, all ? whole(tokens[i]) : visible(tokens[i], at.has(i)));
       if (cell) {
-        const [, presence, r, g, b] = cell;
-        mark.className = "mark";
-        mark.style.setProperty("--place", `rgb(${r} ${g} ${b} / ${presence / 255})`);
-        mark.style.setProperty("--presence", `rgb(255 196 0 / ${(0.9 * presence) / 255})`);
-        // letters on a strong colour take the ink that can be read on it, whatever the page's scheme
-        if (presence > 150)
-          mark.style.setProperty("--ink-place", 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#111" : "#fff");
-        if (presence > 150) mark.style.setProperty("--ink-presence", "#111");
+        const [, presence, ...colour] = cell;
+        span.className = i === peak ? "mark peak" : "mark";
+        for (const [view, shade, share] of [
+          ["place", colour, presence / 255],
+          ["presence", [255, 196, 0], (0.9 * presence) / 255],
+        ]) {
+          span.style.setProperty(`--${view}`, `rgb(${shade.join(" ")} / ${share})`);
+          for (const scheme of ["light", "dark"])
+            span.style.setProperty(`--${view}-on-${scheme}`, ink(shade, share, PAPER[scheme]));
+        }
       }
-      node.append(mark);
-    }
-    return node;
+      return span;
+    };
+    const fill = (all) => {
+      const [first, last] = all ? [0, width] : [start, end];
+      const spans = Array.from({ length: last - first }, (_, n) => mark(first + n, all));
+      node.classList.toggle("whole", all);
+      node.replaceChildren(first > 0 ? "…" : "", ...spans, last < width ? "…" : "");
+    };
+    fill(false);
+    if (!large || (start === 0 && end === width)) return [node];
+    const more = self.el("button", { type: "button", class: "more" }, "Whole window");
+    more.addEventListener("click", () => {
+      const all = !node.classList.contains("whole");
+      fill(all);
+      more.textContent = all ? "Around the strongest token" : "Whole window";
+    });
+    return [node, more];
   };
 
   const kept = () => {
