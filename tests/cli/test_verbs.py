@@ -91,10 +91,14 @@ def test_defaults_are_the_library_s() -> None:
                 assert field.default == theirs[field.name].default, field.name
 
 
-def test_fit_has_an_option_for_every_argument_of_the_zoo() -> None:
+def test_options_of_fit_are_arguments_of_the_zoo_and_set_takes_every_other(call: Call, store: Path, tmp_path: Path):
     arguments = {name for make in ZOO.values() for name in inspect.signature(make).parameters}
-    assert arguments == {"d_in", "seed", *SHAPE}
+    assert set(SHAPE) <= arguments
     assert set(SHAPE) <= {field.name for field in fields(Fit)}
+    line = "GroupLasso --n-blocks 8 --block-size 2 --target-l0 2 --set gate=threshold constraint=sphere --steps 3"
+    assert call("fit", store, *line.split(), "--batch-size", "16", "--out", tmp_path / "run")[0] == 0
+    given = ms.load(tmp_path / "run").recipe["arguments"]
+    assert (given["gate"], given["constraint"], given["target_l0"]) == ("threshold", "sphere", 2.0)
 
 
 CLAIMS = """
@@ -139,7 +143,7 @@ def toy_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in {"__init__.py": "", "claims.toml": CLAIMS, "measure.py": RECIPE}.items():
         (package / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(package.parent)
-    monkeypatch.setitem(PAPERS, "toy", "toy_paper.measure:recipe")
+    monkeypatch.setitem(PAPERS, "toy", ("toy_paper", "claims.toml", "measure"))
 
 
 @pytest.mark.usefixtures("toy_paper")
