@@ -20,7 +20,7 @@ from monoseme.models import HookedModel, open_model
 from monoseme.records import Comparison, RunRecord
 from monoseme.store import ActivationStore
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "choose", "edge"]
 
 RATES = (1e-3, 3e-3, 1e-2)
 COLUMNS = ("fvu", "l0", "active_dims", "dead_share")  # then what the splice gives
@@ -161,6 +161,14 @@ def table_of(choices: Sequence[Choice]) -> Comparison:
     return Comparison("On one budget", ("featurizer", "blocks × size", "rate", *columns), tuple(rows), note)
 
 
+def edge(choices: Sequence[Choice]) -> str:
+    """Say whose best rate was the largest or the smallest one tried: their optimum may lie outside."""
+    at = [c.name for c in choices if len(c.tried) > 1 and c.lr in (min(c.tried), max(c.tried))]
+    if not at:
+        return ""
+    return f"The best rate is at the edge of those tried for {'; '.join(at)}: try further rates before comparing."
+
+
 def _page(store: ActivationStore, choices: Sequence[Choice], out: Path, options: Mapping[str, Any]) -> None:
     m = store.manifest
     tried = tuple(
@@ -182,7 +190,7 @@ def _page(store: ActivationStore, choices: Sequence[Choice], out: Path, options:
             table_of(choices),
             Comparison("Tuning, on the validation samples", ("featurizer", *rates), tried, "Lower is better."),
         ),
-        notes=tuple(note for note in (m["caveat"],) if note),
+        notes=tuple(note for note in (m["caveat"], edge(choices)) if note),
     )
     record.save(out)
     write_pages(record, out / "pages")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 import monoseme as ms
+from monoseme.api.choosing import edge
 from monoseme.cli.options import Count, Store
 from monoseme.cli.pictures import named
 from monoseme.cli.progress import Ticker, of_fit
@@ -77,4 +78,6 @@ class Choose:
         for choice in choices:
             print(f"\n{choice.name} (rate {choice.lr:g})")
             print(choice.numbers.table())
+        if said := edge(choices):
+            print(f"\n{said}")
         print(f"\npage  {self.out / 'pages' / 'index.html'}")
