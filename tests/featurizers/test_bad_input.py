@@ -201,7 +201,7 @@ UNCHECKED = {
     "TopK(8, 4, k=1).encode(torch.tensor(1.0))": "x must have width d_in = 8 on its last axis; got ().",
     "TopK(8, 4, k=1).encode(torch.ones(3, 8).long())": "x must be floating point; got torch.int64.",
     "TopK(8, 4, k=1).encode(torch.ones(3, 8), refine='l0')": "refine must be None, 'ls' or 'omp'; got 'l0'.",
-    "BlockTopK(8, 4, 2, k=1, constraint='cube')": "constraint must be 'ball' or 'sphere' or 'atoms'; got 'cube'.",
+    "BlockTopK(8, 4, 2, k=1, constraint='cube')": "constraint must be 'ball', 'sphere' or 'atoms'; got 'cube'.",
     "Grassmannian(8, 4, 2, k=1, retraction='svd')": "retraction must be 'polar' or 'cholesky'; got 'svd'.",
     "Grassmannian(8, 4, 2, k=1, retract_every=0)": "retract_every must be a positive integer; got 0.",
     "AuxK(weight=float('nan'))": "weight must be at least 0; got nan.",

@@ -140,12 +140,12 @@ class ArrayRows:
             yield Batch(self.x[index], sample, torch.zeros_like(sample))
 
 
-def as_rows(data: RowSource | Tensor | np.ndarray) -> RowSource:
+def as_rows(data: RowSource | Tensor | np.ndarray, argument: str = "data") -> RowSource:
     """Return a `RowSource`: arrays are wrapped, sources pass through, anything else is refused."""
     if isinstance(data, (Tensor, np.ndarray)):
         return ArrayRows(data)
     if not hasattr(data, "in_order"):
-        raise refuse("data", "be a store, rows in memory, or a RowSource", type(data).__name__, FORMS)
+        raise refuse(argument, "be a store, rows in memory, or a RowSource", type(data).__name__, FORMS)
     return data
 
 

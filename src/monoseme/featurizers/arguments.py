@@ -20,8 +20,9 @@ def check_arguments(make: Callable[..., Any], arguments: dict[str, object]) -> N
     _check_shares(arguments)
     for key, kind in get_type_hints(make).items():
         # a word is checked against the annotation, so that a new constructor need not be listed anywhere
-        if get_origin(kind) is Literal and key != "norm" and arguments[key] not in get_args(kind):
-            rule = f"be {' or '.join(map(repr, get_args(kind)))}"
+        if get_origin(kind) is Literal and arguments[key] not in get_args(kind):
+            *others, last = map(repr, get_args(kind))
+            rule = f"be {', '.join(others)} or {last}"
             default = inspect.signature(make).parameters[key].default
             raise refuse(key, rule, repr(arguments[key]), f"The default is {default!r}.")
 
@@ -37,7 +38,7 @@ def _check_sizes(arguments: dict[str, object]) -> None:
     sizes: list[int] = [arguments.get(key, 1) for key in ("d_in", "n_blocks", "block_size")]  # pyright: ignore
     size = 4 * math.prod(sizes)
     if size > (memory := _memory()):
-        got = f"{size / 1e9:,.0f} GB of atoms, where there are {memory / 1e9:,.0f} GB"
+        got = f"{size // 10**9:,} GB of atoms, where there are {memory / 1e9:,.0f} GB"
         raise refuse("n_blocks", "fit into memory", got, "Lower n_blocks or block_size.")
     k, n_blocks = arguments.get("k", 1), arguments["n_blocks"]
     if k > n_blocks:  # pyright: ignore[reportOperatorIssue]
@@ -48,14 +49,18 @@ def _check_shares(arguments: dict[str, object]) -> None:
     n_blocks = arguments["n_blocks"]
     for key, high in {"target_l0": n_blocks, "alpha": 1, "quantile": 1, "overlap": 1}.items():
         value = arguments.get(key)
-        if key in arguments and not (isinstance(value, (int, float)) and 0 < value < high):  # pyright: ignore
+        if key in arguments and not (_is_number(value) and 0 < value < high):  # pyright: ignore
             raise refuse(key, f"lie above 0 and below {high}", repr(value), "See the constructor.")
     for key in ("bandwidth", "start_l0"):
         value = arguments.get(key, 1.0)
-        if not (isinstance(value, (int, float)) and 0 < value < math.inf):
+        if not (_is_number(value) and 0 < value < math.inf):  # pyright: ignore[reportOperatorIssue]
             raise refuse(key, "be positive and finite", repr(value), "See the constructor.")
     if arguments.get("sign") is not None or "sign" not in arguments:
         check_sign(str(arguments.get("sign", "free")))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _memory() -> float:

@@ -7,8 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from monoseme.core.errors import closest, refuse
-from monoseme.core.rows import RowSource
+from monoseme.core.rows import RowSource, as_rows
 from monoseme.featurizers.featurizer import Featurizer
 from monoseme.featurizers.io import check_target
 from monoseme.featurizers.objective import AuxK, Objective, Precision
@@ -59,7 +63,7 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
     precision: Precision = "float32",
     out: str | Path | None = None,
     resume: bool = True,
-    held_out: RowSource | None = None,
+    held_out: RowSource | Tensor | np.ndarray | None = None,
     log_every: int = 50,
     checkpoint_every: int = 500,
     progress: Callable[[Progress], None] | None = None,
@@ -109,9 +113,8 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
     weights = lam if isinstance(lam, Mapping) else dict.fromkeys(named, lam)
     if wrong := sorted(weights.keys() - named.keys()):
         raise refuse("lam", "name featurizers of this fit", wrong[0], closest(wrong[0], named))
-    objectives = {
-        name: Objective(f, _weight(f, weights.get(name)), aux, held_out or rows, precision) for name, f in named.items()
-    }
+    held = rows if held_out is None else _held_out(held_out, rows)
+    objectives = {name: Objective(f, _weight(f, weights.get(name)), aux, held, precision) for name, f in named.items()}
     config = TrainConfig(
         steps=steps,
         batch_size=batch_size,
@@ -149,7 +152,21 @@ def _weight(featurizer: Featurizer, lam: float | None) -> float:
     if lam is None or (gate.lam != 0 and lam == 0):
         got = "none" if lam is None else lam
         raise refuse("lam", f"be above 0 for {name}", got, "Without a penalty nothing is sparse; start from 0.1.")
+    if not isinstance(lam, (int, float)):
+        raise refuse("lam", "be a number", repr(lam), "Start from 0.1.")
     return float(lam)
+
+
+def _held_out(given: RowSource | Tensor | np.ndarray, rows: RowSource) -> RowSource:
+    """The rows to calibrate on, checked before training: they are looked at after it."""
+    held = as_rows(given, "held_out")
+    if held.d_in != rows.d_in:
+        raise refuse("held_out", f"have the width of the training rows, {rows.d_in}", held.d_in, "Take the same hook.")
+    if not len(held):
+        raise refuse("held_out", "hold at least one row", "none", "Leave it out to calibrate on the training rows.")
+    if not bool(torch.isfinite(held.moments.mean).all()):
+        raise refuse("held_out", "be finite", "rows with NaN or infinity", "Leave their samples out.")
+    return held
 
 
 def _auxiliary(aux: AuxK | Literal["dead", "runners-up"] | None) -> AuxK | None:

@@ -156,11 +156,21 @@ def _largest(norms: Float[Tensor, "n G"], count: int) -> tuple[Tensor, Float[Ten
 
 @torch.no_grad()
 def cut_for(norms: Float[Tensor, "n G"], l0: float) -> Float[Tensor, ""]:
-    """Return the threshold above which rows have `l0` entries on average: between the entries on either side of it."""
+    """Return the threshold above which rows have `l0` entries on average: between the entries on either side of it.
+
+    Equal rows have equal norms, which no threshold parts; it then lies beside them, where the average is nearest. A
+    threshold on a norm itself would leave to rounding which of them pass.
+    """
     flat = norms.reshape(-1)
-    count = min(max(round(l0 * len(norms)), 1), len(flat) - 1)
-    top = flat.topk(count + 1).values
-    return (top[-1] + top[-2]) / 2
+    count = min(max(round(l0 * len(norms)), 1), max(len(flat) - 1, 1))
+    top = flat.topk(min(count + 1, len(flat))).values
+    if top[-1] < top[count - 1]:
+        return (top[-1] + top[count - 1]) / 2
+    tie = top[-1]
+    over, under = flat[flat > tie], flat[flat < tie]
+    above = len(over), (tie + over.min()) / 2 if len(over) else None
+    below = int((flat >= tie).sum()), (tie + (under.max() if len(under) else 0)) / 2
+    return above[1] if above[1] is not None and count - above[0] < below[0] - count else below[1]
 
 
 def safe_norms(values: Float[Tensor, "*n b"]) -> Float[Tensor, "*n"]:

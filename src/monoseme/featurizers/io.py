@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
@@ -78,6 +79,12 @@ def load(path: str | Path) -> Featurizer:
         if shape != [sizes.get("n_blocks", int) * block_size, sizes.get("d_in", int)]:
             raise RuntimeError(f"atoms of shape {shape}")
         featurizer, tensors = build(name, arguments), load_file(folder / WEIGHTS)
+        for key, tensor in tensors.items():
+            # a threshold that is not a number would switch every block off without a word
+            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+                raise RuntimeError(f"{key} with NaN or infinity")
+        if not tensors["dictionary.weight"].is_floating_point():
+            raise RuntimeError(f"atoms of type {tensors['dictionary.weight'].dtype}")
         featurizer.to(tensors["dictionary.weight"].dtype).load_state_dict(tensors)
     except (SafetensorError, RuntimeError, OSError) as error:
         got = f"{folder / WEIGHTS}: {error}"

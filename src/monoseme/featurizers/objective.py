@@ -47,6 +47,8 @@ class AuxK:
         α; ``None``: 1/32 for "dead", 1/k for "runners-up".
     dead_after
         A block is dead when it fired on none of the last so many training rows.
+
+    What has norm zero cannot be revived: of `ReLU`, whose active latents are all that is positive, nothing is.
     """
 
     on: Literal["dead", "runners-up"] = "dead"
@@ -58,10 +60,13 @@ class AuxK:
         if self.on not in ("dead", "runners-up"):
             raise refuse("on", "be 'dead' or 'runners-up'", repr(self.on), "Use None for no auxiliary loss.")
         for name in ("k", "dead_after"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise refuse(name, "be at least 1", getattr(self, name), "It counts blocks or rows.")
-        if self.weight is not None and not self.weight >= 0:
-            raise refuse("weight", "be at least 0", self.weight, "It weighs the auxiliary loss.")
+            value = getattr(self, name)
+            if value is None and name == "k":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise refuse(name, "be a whole number, at least 1", repr(value), "It counts blocks or rows.")
+        if self.weight is not None and not (isinstance(self.weight, (int, float)) and 0 <= self.weight < math.inf):
+            raise refuse("weight", "be at least 0", repr(self.weight), "It weighs the auxiliary loss.")
 
 
 class Objective:
@@ -221,7 +226,7 @@ class Objective:
         """α · E‖r − z'D‖²; exactly zero, with no gradient, when there is nothing to revive."""
         assert self.aux is not None
         extra, weight = self._dead_support(pre) if self.aux.on == "dead" else self._next_support(pre, support)
-        if extra is None:
+        if extra is None or not len(extra.indices):
             return residual.new_zeros(())
         atoms = self.featurizer.dictionary.atoms
         values = project(self.featurizer.encoder.values_at(x, atoms, extra, pre), self.featurizer.sign)

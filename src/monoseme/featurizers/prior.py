@@ -9,9 +9,14 @@ from monoseme.core.errors import refuse
 __all__ = ["ball_volume", "map_penalty"]
 
 
+def log_ball_volume(b: int, radius: float) -> float:
+    """Logarithm of the volume of the ball of that radius in Rᵇ, π^(b/2) r^b / Γ(b/2 + 1)."""
+    return 0.5 * b * math.log(math.pi) + b * math.log(radius) - math.lgamma(0.5 * b + 1)
+
+
 def ball_volume(b: int, radius: float) -> float:
-    """Volume of the ball of that radius in Rᵇ: π^(b/2) r^b / Γ(b/2 + 1)."""
-    return math.exp(0.5 * b * math.log(math.pi) + b * math.log(radius) - math.lgamma(0.5 * b + 1))
+    """Volume of the ball of that radius in Rᵇ."""
+    return math.exp(log_ball_volume(b, radius))
 
 
 def map_penalty(sigma: float, pi: float, radius: float, b: int) -> float:
@@ -40,10 +45,11 @@ def map_penalty(sigma: float, pi: float, radius: float, b: int) -> float:
     0.0723
     """
     for name, value in (("sigma", sigma), ("radius", radius)):
-        if not (value > 0 and math.isfinite(value)):
-            raise refuse(name, "be positive and finite", value, "It is a length.")
-    if not 0 < pi < 1:
-        raise refuse("pi", "lie between 0 and 1", pi, "It is a probability.")
-    if not isinstance(b, int) or b < 1:
+        if not (isinstance(value, (int, float)) and 0 < value < math.inf):
+            raise refuse(name, "be positive and finite", repr(value), "It is a length.")
+    if not (isinstance(pi, (int, float)) and 0 < pi < 1):
+        raise refuse("pi", "lie between 0 and 1", repr(pi), "It is a probability.")
+    if not isinstance(b, int) or isinstance(b, bool) or b < 1:
         raise refuse("b", "be a positive integer", repr(b), "It is the block size.")
-    return sigma**2 * (math.log1p(-pi) - math.log(pi) + math.log(ball_volume(b, radius)))
+    # the volume itself leaves the range of floats from b of a few hundred on
+    return sigma * sigma * (math.log1p(-pi) - math.log(pi) + log_ball_volume(b, radius))

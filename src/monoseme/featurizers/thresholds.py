@@ -22,6 +22,7 @@ __all__ = ["Jump", "Kernel", "SoftThreshold", "Theta", "kernel"]
 
 Theta = Literal["block", "shared"]
 Kernel = Literal["gaussian", "cauchy", "rectangle"]
+SMALLEST = 1e-30  # threshold, training units
 
 
 class _Thresholds(Gate):
@@ -42,13 +43,15 @@ class _Thresholds(Gate):
     @torch.no_grad()
     def begin(self, norms: Float[Tensor, "n G"]) -> None:
         """Start all thresholds where `start_l0` blocks a row are active."""
-        self.log_theta.fill_(math.log(max(float(cut_for(norms, self.start_l0)), 1e-30)))
+        self.log_theta.fill_(math.log(max(float(cut_for(norms, self.start_l0)), SMALLEST)))
 
     @torch.no_grad()
     def calibrate(self, norms: Float[Tensor, "n G"]) -> None:
         """Scale all thresholds so that held-out rows have the target L0, which the penalty met only about."""
         if self.target is not None:
-            self.log_theta += cut_for(norms / self.theta, self.target).log()
+            # all that is not zero may be fewer than the target: a threshold of zero would have no logarithm
+            scale = cut_for(norms / self.theta, self.target).clamp_min(SMALLEST)
+            self.log_theta.add_(scale.log()).clamp_min_(math.log(SMALLEST))
 
     @property
     def calibrates(self) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from monoseme.core.errors import closest, refuse
 from monoseme.learning.schedule import Schedule
 
@@ -57,11 +59,11 @@ class TrainConfig:
         if not isinstance(self.seed, int):
             raise refuse("seed", "be a whole number", repr(self.seed), "0 is as good as any.")
         for rate in self.lr.values() if isinstance(self.lr, Mapping) else [self.lr]:
-            if not (rate > 0 and math.isfinite(rate)):
+            if not (_is_number(rate) and rate > 0 and math.isfinite(rate)):
                 raise refuse("lr", "be positive and finite", self.lr, "Start from 1e-3.")
         if self.optimiser not in ("adam", "muon"):
             raise refuse("optimiser", 'be "adam" or "muon"', self.optimiser, "Choose one of the two.")
-        if self.clip is not None and not (self.clip > 0 and math.isfinite(self.clip)):
+        if self.clip is not None and not (_is_number(self.clip) and self.clip > 0 and math.isfinite(self.clip)):
             raise refuse("clip", "be positive and finite, or None for no clipping", self.clip, "Start from 1.0.")
 
     def rates(self, names: Iterable[str]) -> dict[str, float]:
@@ -83,3 +85,7 @@ class TrainConfig:
         plain["clip"] = None if self.clip is None else float(self.clip)
         del plain["checkpoint_every"]
         return plain
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,16 +46,17 @@ class TokenPolicy:
     def __post_init__(self) -> None:
         if self.positions is not None:
             self._check_positions(self.positions)
-        if self.max_norm is not None and not 1 < self.max_norm < math.inf:
-            raise refuse("max_norm", "be above 1, in medians of the norm", self.max_norm, "10 drops attention sinks.")
-        if self.context < 1:
-            raise refuse("context", "be at least 1 token", self.context, "128 is usual.")
+        limit = self.max_norm
+        if limit is not None and not (isinstance(limit, (int, float)) and 1 < limit < math.inf):
+            raise refuse("max_norm", "be above 1, in medians of the norm", limit, "10 drops attention sinks.")
+        if not isinstance(self.context, int) or isinstance(self.context, bool) or self.context < 1:
+            raise refuse("context", "be a whole number, at least 1 token", repr(self.context), "128 is usual.")
         if self.padding not in ("right", "left"):
             raise refuse("padding", "be right or left", repr(self.padding), "Rows are the same either way.")
 
     @staticmethod
     def _check_positions(positions: tuple[int, int | None]) -> None:
-        start, stop = positions if len(positions) == 2 else (-1, None)
+        start, stop = positions if isinstance(positions, Sequence) and len(positions) == 2 else (-1, None)
         if not (isinstance(start, int) and start >= 0 and (stop is None or (isinstance(stop, int) and stop > start))):
             raise refuse("positions", "be (start, stop) with 0 <= start < stop", positions, "For example (1, 64).")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -46,13 +47,18 @@ class Recipe:
     shard_rows: int = 65_536
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
+        if not isinstance(self.at, str):
+            raise refuse("at", "be the name of a hook", repr(self.at), "See HookedModel.hooks().")
+        if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise refuse("dtype", f"be one of {', '.join(DTYPES)}", repr(self.dtype), "float32 is always safe.")
         # one spelling, so that a word and the policy it stands for make the same request
         object.__setattr__(self, "tokens", as_policy(self.tokens))
-        for name in ("batch_size", "shard_rows"):
-            if getattr(self, name) < 1:
-                raise refuse(name, "be at least 1", getattr(self, name), "Raise it.")
+        for name, least in (("batch_size", 1), ("shard_rows", 1), ("seed", -math.inf)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise refuse(name, "be a whole number", repr(value), "Leave it out for the default.")
+            if value < least:
+                raise refuse(name, f"be at least {least}", value, "Raise it.")
 
     @property
     def policy(self) -> TokenPolicy:

@@ -93,10 +93,11 @@ def assign_splits(groups: Sequence[str], split: Sequence[float] = (0.8, 0.1, 0.1
     >>> assign_splits(["a"])
     {'a': 'train'}
     """
-    shares = [float(share) for share in split]
+    numbers = isinstance(split, (tuple, list)) and all(isinstance(share, (int, float)) for share in split)
+    shares = [float(share) for share in split] if numbers else []
     if len(shares) != 3 or min(shares) < 0 or shares[0] == 0 or not abs(sum(shares) - 1) <= 1e-6:
         raise refuse(
-            "split", "be three shares (train, validation, test) that add up to 1, train above 0", tuple(split),
+            "split", "be three shares (train, validation, test) that add up to 1, train above 0", split,
             "For example (0.8, 0.1, 0.1).",
         )  # fmt: skip
     order = sorted(set(groups), key=lambda group: derive(seed, "split", group))

@@ -110,7 +110,12 @@ class TextFolder:
         if not self.path.exists():
             raise refuse("path", "be a text file or a folder of them", f"{path} (not there)", "Check the path.")
         alone = self.path.is_file()
-        files = [self.path] if alone else sorted(file for file in self.path.glob(pattern) if file.is_file())
+        try:
+            files = [self.path] if alone else sorted(file for file in self.path.glob(pattern) if file.is_file())
+        except (ValueError, NotImplementedError) as error:  # pathlib's words for no pattern, and for an absolute one
+            raise refuse(
+                "pattern", "be a pattern below the folder", f"{pattern!r} ({error})", "Try **/*.txt."
+            ) from None
         root = self.path.parent if alone else self.path
         self._files: list[Path] = []
         self.skipped: list[tuple[str, str]] = []
@@ -120,7 +125,7 @@ class TextFolder:
                 self._files.append(file)
             except (OSError, UnicodeError) as error:
                 self.skipped.append((file.relative_to(root).as_posix(), " ".join(str(error).split())))
-            except LookupError:
+            except (LookupError, ValueError):  # no such encoding, or a name that cannot be one
                 raise refuse("encoding", "be one that Python knows", repr(encoding), "For example utf-8.") from None
         if not self._files:
             got = f"{path} with none" + (f" that can be read of {len(self.skipped)}" if self.skipped else "")

@@ -177,8 +177,15 @@ def _given(model: HookedModel, source: Source) -> Iterator[tuple[int, Entry, Int
     """Ids as they came, one window a sample, without what the attention mask calls padding."""
     for i, entry in enumerate(source.entries):
         item: Any = source[i]
-        ids = np.asarray(item["input_ids"])
-        mask = np.asarray(item.get("attention_mask", np.ones_like(ids)))
+        if not isinstance(item, Mapping) or "input_ids" not in item:
+            raise refuse("data", "hold input_ids in every sample", f"none in {entry.id!r}", "Do not mix kinds of data.")
+        try:
+            ids = np.asarray(item["input_ids"])
+            mask = np.asarray(item.get("attention_mask", np.ones_like(ids)))
+        except ValueError:  # rows of unequal length
+            raise refuse(
+                "data", "hold input_ids (T,) of integers", f"a ragged list in {entry.id!r}", "Mend it."
+            ) from None
         if ids.ndim != 1 or ids.shape != mask.shape or ids.dtype.kind not in "iu" or not np.isin(mask, (0, 1)).all():
             got = f"{ids.dtype} {ids.shape} and a mask of {mask.dtype} {mask.shape} in {entry.id!r}"
             raise refuse("data", "hold input_ids (T,) of integers and attention_mask (T,) of 0 and 1", got, "See docs.")
