@@ -90,3 +90,21 @@ def test_splice_refuses_another_model_missing_pictures_and_rows(store: ms.Activa
     ):
         with pytest.raises(ms.UserError, match=rf"^{bad} must [^\n]*$"):
             ms.evaluate(f, **kwargs)
+
+
+def test_intervals_of_a_text_resample_documents_on_the_page_and_on_its_cards(tmp_path: Path) -> None:
+    from tests.store.conftest import Bytes, TinyLM
+
+    from monoseme.evaluation import gallery
+    from monoseme.models import HookedModel, ModelFacts
+    from monoseme.store import Texts, TokenPolicy
+
+    lm = HookedModel(TinyLM(), ModelFacts("tiny lm", tokenizer=Bytes(), context=64))
+    documents = [(f"d{i}", f"{i} one document of several windows, alike as its words are. " * 3) for i in range(10)]
+    texts = ms.harvest(lm, Texts(documents), at="block", out=tmp_path / "s", tokens=TokenPolicy(context=32))
+    f = ms.featurizers.TopK(texts.d_in, 8, k=2)
+    ms.fit(f, texts, steps=20, batch_size=64)
+    assert len(texts.samples("test")) > 1  # windows, all of one document
+    assert (ms.evaluate(f, texts)["fvu"].low, ms.evaluate(f, texts)["fvu"].n) == (None, 1)
+    numbers = {o.name: o for card in gallery(f, texts) for o in card.outcomes if o.known}
+    assert (numbers["density"].low, numbers["density"].n, numbers["density"].n_unit) == (None, 1, "groups of samples")

@@ -108,7 +108,7 @@ def choose(
     progress
         Called at every logged step.
     options
-        Of the fit: `steps`, `batch_size`, `aux`, ...
+        Of the fit: `steps`, `batch_size` (at most the number of rows), `aux`, ...
 
     Returns
     -------
@@ -118,6 +118,7 @@ def choose(
     if not rates:
         raise refuse("rates", "hold at least one learning rate", "none", "For example (1e-3, 3e-3).")
     store.rows("validation")  # refused before anything is fitted
+    options["batch_size"] = min(options.get("batch_size", 2048), len(store.rows("train")))
     makers = contenders(store.d_in, width, active, block_size, seed)
     named = {f"{slug(name)}-lr{rate:g}": (name, rate) for name in makers for rate in rates}
     featurizers = {key: makers[name]() for key, (name, _) in named.items()}
@@ -156,7 +157,8 @@ def table_of(choices: Sequence[Choice]) -> Comparison:
         rows.append((choice.name, f"{f.n_blocks:,} × {f.block_size}", f"{choice.lr:g}", *cells))
     note = (
         "Equal width and equal active dimensions; the learning rate of each is the best of those tried on the "
-        "validation samples, and the numbers are those of the test samples. One seed."
+        "validation samples, and the numbers are those of the test samples. One seed. GroupLasso aims at its L0 and is "
+        "calibrated on the validation samples: see its active dims."
     )
     return Comparison("On one budget", ("featurizer", "blocks × size", "rate", *columns), tuple(rows), note)
 

@@ -9,14 +9,22 @@ from typing import Any
 
 from monoseme.core.errors import closest, refuse
 from monoseme.featurizers import ZOO
+from monoseme.models import HookedModel
+from monoseme.store import TokenPolicy
 
-__all__ = ["default_batch", "default_steps", "middle_hook", "shape"]
+__all__ = ["default_batch", "default_steps", "default_tokens", "middle_hook", "shape"]
 
 BLOCK = 3  # a page's colour shows three directions: all that such a block has
 SPARSITY = 16  # active dims are d_in / 16, as in the demonstration (24 of 384)
 WIDTH = 4  # atoms a dimension of the rows
 FIRINGS = 200  # training rows a block must be expected to fire on
+SINKS = 10.0  # medians of the norm above which a token is one: one such row held 69 % of the variance in a small store
 PASSES, FEWEST, MOST = 10, 400, 1000  # passes over the training rows, and the steps that bound them
+
+
+def default_tokens(model: HookedModel, context: int = 128) -> TokenPolicy:
+    """Special tokens dropped; of a language model also rows above ten medians of the norm, attention sinks."""
+    return TokenPolicy(max_norm=None if model.facts.tokenizer is None else SINKS, context=context)
 
 
 def middle_hook(hooks: Sequence[str]) -> str:

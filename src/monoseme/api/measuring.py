@@ -12,7 +12,7 @@ import numpy as np
 
 from monoseme import learning
 from monoseme import store as stores
-from monoseme.api.defaults import default_batch, default_steps, shape
+from monoseme.api.defaults import default_batch, default_steps, default_tokens, shape
 from monoseme.api.fitting import evaluate, fit
 from monoseme.api.remembering import Remembered
 from monoseme.core.code import Code
@@ -49,7 +49,8 @@ class AuditSettings:
     seed
         Of the splits, the order of the rows, and the first featurizer; the second one starts from ``seed + 1``.
     tokens, dtype, harvest_batch
-        `tokens`, `dtype` and `batch_size` of the harvest.
+        `tokens`, `dtype` and `batch_size` of the harvest. Of a language model, rows above ten medians of the norm are
+        dropped unless `tokens` says otherwise: one attention sink can hold most of the variance.
     """
 
     at: str | None = None
@@ -63,7 +64,7 @@ class AuditSettings:
     lr: float = 3e-3
     spliced: int = 32
     seed: int = 0
-    tokens: TokenPolicy | str = "patches"
+    tokens: TokenPolicy | str | None = None
     dtype: str = "float32"
     harvest_batch: int = 16
 
@@ -131,7 +132,7 @@ def measure(model: HookedModel, data: Any, at: str, out: Path, settings: AuditSe
         seed=settings.seed,
         dtype=settings.dtype,
         batch_size=settings.harvest_batch,
-        tokens=settings.tokens,
+        tokens=default_tokens(model) if settings.tokens is None else settings.tokens,
         progress=watch.harvest,
     )
     store.rows("test")  # refused now, not after the fit, when there are none

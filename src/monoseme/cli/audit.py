@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import tyro
 
 import monoseme as ms
 from monoseme.api import Watch
+from monoseme.api.defaults import default_tokens
 from monoseme.cli.data import data_for
 from monoseme.cli.options import Count, Folder, Number
 from monoseme.cli.pictures import thinned
 from monoseme.cli.progress import Ticker, of_fit, of_harvest, seconds
+from monoseme.models import HookedModel
 from monoseme.store import TokenPolicy
 
 __all__ = ["Audit"]
@@ -60,7 +62,7 @@ class Audit:
     context: int = 128
     """Tokens of a window of text."""
     max_norm: Number = None
-    """Drop rows whose norm exceeds so many medians."""
+    """Drop rows whose norm exceeds so many medians; 10 by default for a language model, no limit for pictures."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """How rows are stored."""
     title: str = ""
@@ -88,12 +90,16 @@ class Audit:
                 title=self.title,
                 watch=Watch(say, of_harvest(ticker, "  "), of_fit(ticker, "  ")),
                 **{name: getattr(self, name) for name in (*names, "dtype", "seed")},
-                tokens=TokenPolicy(max_norm=self.max_norm, context=self.context),
+                tokens=self._tokens(model),
             )
         print(result.evaluation.table())
         for name, numbers in result.controls.items():
             print(f"\n{name}\n{numbers.table()}")
         print(f"\n{seconds(time.perf_counter() - started)}; page  {result.page}")
+
+    def _tokens(self, model: HookedModel) -> TokenPolicy:
+        policy = default_tokens(model, self.context)
+        return policy if self.max_norm is None else replace(policy, max_norm=self.max_norm)
 
 
 def _slug(text: str) -> str:

@@ -26,7 +26,7 @@ NOT_COMPUTED = (
 def block_numbers(
     entries: Entries, atoms: Float64[Tensor, "G b d"], wanted: list[int], seed: int = 0
 ) -> dict[int, tuple[Outcome, ...]]:
-    """Numbers of the wanted blocks; intervals come from resampling samples.
+    """Numbers of the wanted blocks; intervals come from resampling groups of samples.
 
     Returns
     -------
@@ -45,11 +45,11 @@ def block_numbers(
     over = f"{entries.code.n_rows} rows of {n_samples} samples"
     somewhere = (fired > 0).astype(np.float64)
     columns = [
-        _ratios("density", "share", fired, rows, f"rows on which it fires; {over}", seed),
-        _ratios("energy_share", "share", own, total, "Σ‖z D‖² of it ÷ that of all blocks", seed),
-        _ratios("mean_presence", "activation units", presence, fired, "mean ‖z‖ where it fires", seed),
+        _ratios("density", "share", (fired, rows), f"rows on which it fires; {over}", entries, seed),
+        _ratios("energy_share", "share", (own, total), "Σ‖z D‖² of it ÷ that of all blocks", entries, seed),
+        _ratios("mean_presence", "activation units", (presence, fired), "mean ‖z‖ where it fires", entries, seed),
         _strongest(entries, wanted),
-        _ratios("reach", "share", somewhere, each, "samples in which it fires", seed),
+        _ratios("reach", "share", (somewhere, each), "samples in which it fires", entries, seed),
     ]
     empty = tuple(unknown(name, unit, "not computed") for name, unit in NOT_COMPUTED)
     return {g: (*(column[q] for column in columns), *empty) for q, g in enumerate(wanted)}
@@ -94,18 +94,21 @@ def _strongest(entries: Entries, wanted: list[int]) -> list[Outcome]:
 def _ratios(
     name: str,
     unit: str,
-    top: Float64[np.ndarray, "s q"],
-    bottom: Float64[np.ndarray, "s q"] | Float64[np.ndarray, "s 1"],
+    per_sample: tuple[Float64[np.ndarray, "s q"], Float64[np.ndarray, "s _"]],
     note: str,
+    entries: Entries,
     seed: int,
 ) -> list[Outcome]:
+    top, bottom = (entries.by_group(part) for part in per_sample)
     lows, highs = ratio_intervals(top, bottom, seed=seed)
     totals = np.broadcast_to(bottom.sum(0), top.shape[1:])
     outcomes = []
     for above, below, low, high in zip(top.sum(0), totals, lows, highs, strict=True):
         if below > 0:
             ends = (float(low), float(high)) if np.isfinite([low, high]).all() else (None, None)
-            outcomes.append(Outcome(name, float(above / below), unit, *ends, n=len(top), n_unit="samples", note=note))
+            outcomes.append(
+                Outcome(name, float(above / below), unit, *ends, n=len(top), n_unit=entries.unit, note=note)
+            )
         else:
             outcomes.append(unknown(name, unit, "it never fires"))
     return outcomes

@@ -26,6 +26,8 @@ class Entries:
         (n,) index into `samples`, and index on that sample's grid.
     samples, grids
         Id and (height, width) of every sample.
+    groups
+        Number of the group of every sample: windows of a document, copies of a picture. What intervals resample.
     """
 
     code: Code
@@ -33,6 +35,19 @@ class Entries:
     row_position: Int64[np.ndarray, " n"]
     samples: Sequence[str]
     grids: Sequence[tuple[int, int]]
+    groups: Int64[np.ndarray, " s"]
+
+    @property
+    def unit(self) -> str:
+        """What intervals resample, in words."""
+        return "samples" if len(np.unique(self.groups)) == len(self.samples) else "groups of samples"
+
+    def by_group(self, per_sample: Float64[np.ndarray, "s q"]) -> Float64[np.ndarray, "g q"]:
+        """Sums over the samples of every group."""
+        _, of_sample = np.unique(self.groups, return_inverse=True)
+        sums = np.zeros((of_sample.max() + 1, per_sample.shape[1]))
+        np.add.at(sums, of_sample, per_sample)
+        return sums
 
     @cached_property
     def values(self) -> Float64[np.ndarray, "nnz b"]:

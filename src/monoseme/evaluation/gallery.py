@@ -122,7 +122,10 @@ def _read(featurizer: Featurizes, data: HeldOut, split: str, refine: Refine) -> 
         first = int(off[0])
         where = f"position {position[first]} of sample {ids[owner[first]]}, whose grid is {grids[owner[first]]}"
         raise refuse("data", "keep every token on its sample's grid", where, "Harvest again, or mend the grid.")
-    return Entries(Code.cat(codes), owner, position, ids, grids)
+    # a source of rows that names no groups has samples that are independent
+    groups = getattr(data, "groups", None)
+    of_sample = np.arange(len(found)) if groups is None else np.asarray(groups)[found]
+    return Entries(Code.cat(codes), owner, position, ids, grids, of_sample)
 
 
 def _card(
