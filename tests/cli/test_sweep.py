@@ -94,14 +94,14 @@ def test_two_workers_give_the_same(call: Call, file: Path) -> None:
 
 
 def test_a_fit_that_fails_is_said_and_the_others_are_there(call: Call, file: Path) -> None:
-    file.write_text(file.read_text().replace("k = [2, 4]", "k = [2, 9]"))
+    file.write_text(file.read_text().replace("k = [2, 4]", "k = 2\nbatch_size = [64, 9999]"))
     code, said, progress = call("sweep", file)
     assert code == 1
     assert "4 failed" in progress
-    assert said.count("UserError: k must be at most n_blocks = 8; got 9.") == 4
+    assert said.count("UserError: batch_size must lie in 1..") == 4
     page = (file.parent / "sweep/pages/index.html").read_text(encoding="utf-8")
     assert "Failed trials" in page
-    assert "k must be at most n_blocks = 8" in page
+    assert "batch_size must lie in 1.." in page
 
 
 MISTAKES = {
@@ -128,7 +128,10 @@ MISTAKES = {
     "width as a setting": (PLAN.replace("sign =", "d_in ="), "d_in must be left out of the arguments of TopK"),
     "empty list": (PLAN.replace("[2, 4]", "[]"), "k must list at least one value"),
     "no workers": (PLAN.replace("[fit]", "workers = 0\n[fit]"), "workers must be a positive whole number"),
-    "a date": (PLAN.replace("[2, 4]", "1979-05-27"), "points must hold plain values"),
+    "k above blocks": (PLAN.replace("[2, 4]", "[2, 9]"), "k must be at most n_blocks = 8; got 9"),
+    "a sign that is none": (PLAN.replace('"free"]', '"fre"]'), "; got 'fre'. "),
+    "rate below zero": (PLAN.replace("lr = 1e-2", "lr = [1e-2, -1.0]"), "lr must be positive and finite; got -1.0"),
+    "a date": (PLAN.replace("steps = 6", "aux = 1979-05-27"), "points must hold plain values"),
     "twice": (PLAN.replace("[2, 4]", "[2, 2]"), "points and seeds must differ"),
 }
 

@@ -15,7 +15,8 @@ from monoseme.core.errors import closest, refuse
 from monoseme.core.outcome import Outcome
 from monoseme.featurizers import ZOO, build
 from monoseme.featurizers import fit as fit_rows
-from monoseme.learning import Submits, SweepProgress, SweepResult, grid
+from monoseme.featurizers.zoo import check
+from monoseme.learning import Submits, SweepProgress, SweepResult, TrainConfig, grid
 from monoseme.learning import sweep as sweep_function
 from monoseme.store import ActivationStore
 
@@ -29,6 +30,7 @@ ELSEWHERE = {
 }
 # what is no plain value, or none of a sweep's business
 NOT_SWEPT = ("featurizers", "rows", "schedule", "held_out", "progress", "resume")
+TRAINING = tuple(TrainConfig.__dataclass_fields__)
 OPTIONS = tuple(n for n in inspect.signature(fit_rows).parameters if n not in (*ELSEWHERE, *NOT_SWEPT))
 
 
@@ -72,11 +74,13 @@ def sweep(
     Raises
     ------
     UserError
-        An unknown name, a missing argument; see also `learning.sweep`.
+        An unknown name, a missing argument, a value that no fit can have; see also `learning.sweep`.
     """
     points = points_of(featurizers, options)
     held = store if isinstance(store, ActivationStore) else ActivationStore.open(store)
     held.rows(split)  # an unknown split is refused before anything is fitted
+    for point in points:
+        _check_point(point, held.d_in)
     digest = hashlib.sha256(json.dumps(held.manifest, sort_keys=True).encode()).hexdigest()
     work = functools.partial(fit_point, store=str(held.path), split=split)
     about = {"store": digest, "split": split}
@@ -128,6 +132,14 @@ def _check_entry(name: Any, given: Mapping[str, Any]) -> None:
     for key, parameter in takes.items():
         if parameter.default is inspect.Parameter.empty and key not in (*given, *ELSEWHERE):
             raise refuse(key, f"be given for {name}", "nothing", "It has no default.")
+
+
+def _check_point(point: Mapping[str, Any], d_in: int) -> None:
+    """Refuse, before anything is fitted, what would fail in every trial of the point; nothing is allocated."""
+    name = point["featurizer"]
+    takes = inspect.signature(ZOO[name]).parameters
+    check(name, {"d_in": d_in, **{key: value for key, value in point.items() if key in takes}})
+    TrainConfig(**{"steps": 1, **{key: value for key, value in point.items() if key in TRAINING and key not in takes}})
 
 
 def _check_key(key: str, known: Iterable[str], where: str) -> None:

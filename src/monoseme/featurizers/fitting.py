@@ -106,9 +106,7 @@ def fit(  # pyright: ignore[reportInconsistentOverload]
         Too few rows, another width, constant rows, a row that is not finite (sample and position are named).
     """
     alone = isinstance(featurizers, Featurizer)
-    named = {"featurizer": featurizers} if alone else dict(featurizers)
-    if not named:
-        raise refuse("featurizers", "hold at least one", "none", "Pass one, or several by name.")
+    named = {"featurizer": featurizers} if alone else _named(featurizers)
     aux = _auxiliary(aux)
     weights = lam if isinstance(lam, Mapping) else dict.fromkeys(named, lam)
     if wrong := sorted(weights.keys() - named.keys()):
@@ -167,6 +165,18 @@ def _held_out(given: RowSource | Tensor | np.ndarray, rows: RowSource) -> RowSou
     if not bool(torch.isfinite(held.moments.mean).all()):
         raise refuse("held_out", "be finite", "rows with NaN or infinity", "Leave their samples out.")
     return held
+
+
+def _named(featurizers: object) -> dict[str, Featurizer]:
+    """Several featurizers by name, or one line that says what came instead and how to build one."""
+    several = isinstance(featurizers, Mapping)
+    wrong = [f for f in featurizers.values() if not isinstance(f, Featurizer)] if several else [featurizers]
+    if wrong:
+        rule, got = "be a Featurizer, or several by name", type(wrong[0]).__name__
+        raise refuse("featurizer", rule, got, "Build one: monoseme.featurizers.TopK(d_in, n_blocks, k=4).")
+    if not featurizers:
+        raise refuse("featurizers", "hold at least one", "none", "Pass one, or several by name.")
+    return dict(featurizers)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def _auxiliary(aux: AuxK | Literal["dead", "runners-up"] | None) -> AuxK | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from monoseme.core.cones import Sign
@@ -36,6 +36,7 @@ __all__ = [
     "TopK",
     "Tournament",
     "build",
+    "check",
     "species",
 ]
 
@@ -48,9 +49,7 @@ def species(make: Callable[..., Featurizer]) -> Callable[..., Featurizer]:
 
     @functools.wraps(make)
     def constructor(*args: object, **kwargs: object) -> Featurizer:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        arguments = dict(bound.arguments)
+        arguments = _bound(name, signature, args, kwargs)
         check_arguments(make, arguments)
         featurizer = make(**arguments)
         featurizer.recipe = {"name": name, "arguments": arguments}
@@ -60,15 +59,30 @@ def species(make: Callable[..., Featurizer]) -> Callable[..., Featurizer]:
     return constructor
 
 
+def check(name: str, arguments: Mapping[str, object]) -> None:
+    """Refuse arguments that no featurizer of that name can be made of, without making one."""
+    check_arguments(ZOO[name], _bound(name, inspect.signature(ZOO[name]), (), arguments))
+
+
 def build(name: str, arguments: dict[str, object]) -> Featurizer:
     """Make a featurizer from a recipe, as saved files and the command line name it."""
     if name not in ZOO:
         raise refuse("featurizer", "be in the zoo", repr(name), closest(name, ZOO))
-    try:
-        inspect.signature(ZOO[name]).bind(**arguments)
-    except TypeError as error:
-        raise refuse("arguments", f"fit {name}{inspect.signature(ZOO[name])}", error, "Correct the names.") from None
     return ZOO[name](**arguments)
+
+
+def _bound(
+    name: str, signature: inspect.Signature, args: Sequence[object], named: Mapping[str, object]
+) -> dict[str, object]:
+    """Arguments by name, defaults included; what does not fit the constructor is refused with its signature."""
+    try:
+        bound = signature.bind(*args, **named)
+    except TypeError as error:
+        shown = str(signature.replace(return_annotation=inspect.Signature.empty)).replace("'", "")
+        fix = "Name every argument after those before the *."
+        raise refuse("arguments", f"fit {name}{shown}", str(error).removeprefix("got "), fix) from None
+    bound.apply_defaults()
+    return dict(bound.arguments)
 
 
 @species

@@ -18,6 +18,9 @@ from monoseme.store.windows import Window, Windows, mismatch
 
 __all__ = ["activations", "known_ids", "model_input"]
 
+# what a RuntimeError of torch says when the machine is at fault, not the data
+MACHINE = ("not enough memory", "out of memory", "CUDA error", "CUBLAS", "CUDNN", "cuDNN error")
+
 
 def activations(model: HookedModel, x: Tensor | dict[str, Tensor], at: str) -> Float[Tensor, "B T d"]:
     """Run the model on a batch; the output must keep its samples apart."""
@@ -26,13 +29,30 @@ def activations(model: HookedModel, x: Tensor | dict[str, Tensor], at: str) -> F
         samples = len(x["input_ids"])
     else:
         moved, samples = x.to(model.device), len(x)
-    tokens = model.run(moved, at=at)
+    tokens = _run(model, moved, at)
     if len(tokens) != samples:
         raise refuse(
             "at", "keep samples apart on the first axis", f"{at!r} with {len(tokens)} for {samples} samples",
             "Hook a module before samples are merged.",
         )  # fmt: skip
     return tokens
+
+
+def _run(model: HookedModel, x: Any, at: str) -> Float[Tensor, "B T d"]:
+    """Run the model; what its own layers say about an input they cannot take becomes one line about the data."""
+    try:
+        return model.run(x, at=at)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        if any(word in str(error) for word in MACHINE):
+            raise
+        sample = next(iter(x.values())) if isinstance(x, dict) else x
+        shape = ", ".join(map(str, ("B", *sample.shape[1:])))
+        raise refuse(
+            "data", f"be what {model.name} takes", f"({shape}), on which it fails: {error}",
+            "Give samples of the shape and type it was made for.",
+        ) from error  # fmt: skip
 
 
 def model_input(model: HookedModel, item: Any) -> Tensor:
