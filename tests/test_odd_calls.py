@@ -20,7 +20,7 @@ MISTAKES = {
     "ms.featurizers.TopK(16, 4)": "got missing a required argument: 'k'.",
     "ms.featurizers.TopK(16, 4, k=2, sgn='free')": "got an unexpected keyword argument 'sgn'.",
     "ms.featurizers.build('TopK', {'d_in': 16})": "got missing a required argument: 'n_blocks'.",
-    "ms.harvest(net, [torch.zeros(7)] * 9, at='0', out='s')": "data must be what net takes; got (B, 7), on which it fails: mat1",
+    "ms.harvest(net, torch.zeros(9, 7), at='0', out='s')": "data must be what net takes; got (B, 7), on which it fails",
     "ms.sweep([TOPK], store, 'sweep', steps='20')": "steps must be at least 1; got '20'.",
     "ms.sweep([TOPK | {'k': [2, 9]}], store, 'sweep')": "k must be at most n_blocks = 8; got 9.",
     "ms.sweep([TOPK], store, 'sweep', lr=['fast'])": "lr must be positive and finite; got fast.",

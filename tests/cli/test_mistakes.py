@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from monoseme.cli import main as command_line
 from monoseme.core.files import only_writer
 from monoseme.learning import Progress
 
+FIT = "fit STORE BlockTopK --n-blocks 8 --block-size 2 --k 2 --batch-size 64"
 MISTAKES = {
     "unknown verb": ("fti", "fti"),
     "no verb": ("", "demo"),
@@ -35,6 +37,19 @@ MISTAKES = {
     "bad norm": ("fit STORE TopK --out RUN --n-blocks 8 --k 2 --norm huge", "norm"),
     "no penalty": ("fit STORE ReLU --out RUN --n-blocks 8", "lam"),
     "too few rows": ("fit STORE TopK --out RUN --n-blocks 8 --k 2 --batch-size 9999", "batch_size"),
+    "seed by set": ("fit STORE TopK --out RUN --n-blocks 8 --k 2 --set seed=3", "Use --seed."),
+    "closest argument": ("fit STORE TopK --out RUN --n-blocks 8 --k 2 --set sgn=free", "Did you mean sign?"),
+    "other steps": (f"{FIT} --out FITTED --steps 31", "or pass --restart to start over."),
+    "nearly a verb": ("harvst toy", "harvst must be a known verb; got an unknown one. Did you mean harvest?"),
+    "nearly an option": (
+        f"{FIT} --out RUN --n-block 8",
+        "--n-block must be a known option of fit; got an unknown one.",
+    ),
+    "closest option": (f"{FIT} --out RUN --step=3", "Did you mean --steps"),
+    "splice without pictures": ("evaluate FITTED --splice", "--data must be given with --splice"),
+    "choose without pictures": ("choose STORE --out RUN --splice", "--data must be given with --splice"),
+    "evaluate a store": ("evaluate STORE", "this is a store. Fit a featurizer on it first."),
+    "page of a store": ("page STORE", "this is a store. Fit a featurizer on it first."),
     "no such run": ("evaluate nowhere", "nowhere"),
     "page of no run": ("page nowhere", "nowhere"),
     "unknown model": ("harvest toi wheels --at blocks.9 --out RUN", "Did you mean toy"),
@@ -50,9 +65,11 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("line", MISTAKES)
-def test_one_line_and_exit_code_two(line: str, call: Call, store: Path, pictures: Path, tmp_path: Path) -> None:
+def test_one_line_and_exit_code_two(
+    line: str, call: Call, store: Path, pictures: Path, fitted: Path, tmp_path: Path
+) -> None:
     typed, named = MISTAKES[line]
-    places = {"STORE": store, "RUN": tmp_path / "run", "PICTURES": pictures}
+    places = {"STORE": store, "RUN": tmp_path / "run", "PICTURES": pictures, "FITTED": fitted}
     code, said, error = call(*(places.get(word, word) for word in typed.split()))
     assert (code, said) == (2, "")
     assert error.startswith("monoseme: ")
@@ -66,6 +83,17 @@ def test_another_process_holds_the_run(call: Call, fitted: Path, store: Path) ->
         code, _, error = call("fit", store, "TopK", "--out", fitted, "--n-blocks", 8, "--k", 2, "--batch-size", 64)
     assert code == 2
     assert "another process" in error
+
+
+def test_a_store_in_the_memory_of_another_process(call: Call, fitted: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(fitted, tmp_path / "run")
+    (run / "origin.json").write_text(json.dumps({"store": "memory://gone/store", "training": ""}))
+    for verb in ("page", "evaluate"):
+        code, _, error = call(verb, run)
+        assert code == 2
+        assert error.startswith("monoseme: store must outlive the process that harvested it; got memory://gone/store.")
+        assert "memory:// dies with its process" in error
+        assert error.count("\n") == 1
 
 
 def test_the_system_s_errors_name_the_file(call: Call, fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from monoseme.api.splicing import held_inputs
-from monoseme.core.errors import refuse
+from monoseme.core.errors import UserError, refuse
 from monoseme.core.files import read_json, write_json
 from monoseme.core.outcome import Outcome
 from monoseme.core.parse import Entry
@@ -94,7 +94,13 @@ def store_of(run: str | Path) -> ActivationStore:
     if not origin.exists():
         raise refuse("run", "have been fitted on a store", run, "Name the store: --store FOLDER.")
     place = Entry(read_json(origin), str(origin)).get("store", str)
-    return ActivationStore.open(place if is_url(place) else Path(run) / place)
+    try:
+        return ActivationStore.open(place if is_url(place) else Path(run) / place)
+    except UserError:
+        if not place.startswith("memory://"):
+            raise
+        fix = "memory:// dies with its process: harvest into a folder, and name it: --store FOLDER."
+        raise refuse("store", "outlive the process that harvested it", place, fix) from None
 
 
 def evaluate(

@@ -11,7 +11,7 @@ import tyro
 import monoseme as ms
 from monoseme.api.choosing import edge
 from monoseme.cli.options import Count, Store
-from monoseme.cli.pictures import named
+from monoseme.cli.pictures import spliced_source
 from monoseme.cli.progress import Ticker, of_fit
 
 __all__ = ["Choose"]
@@ -57,7 +57,7 @@ class Choose:
         """Fit, and print the table."""
         store = ms.ActivationStore.open(self.store)
         model = ms.open_model(store.manifest["model"]["name"]) if self.splice else None
-        source = named(self.data, self.size, self.seed) if self.splice and self.data else None
+        source = spliced_source(store, self.data, self.size, self.seed) if self.splice else None
         with Ticker() as ticker:
             choices = ms.choose(
                 store,

@@ -11,7 +11,7 @@ import tyro
 import monoseme as ms
 from monoseme.api import store_of
 from monoseme.cli.options import Count, Place, Run
-from monoseme.cli.pictures import named
+from monoseme.cli.pictures import spliced_source
 
 __all__ = ["Evaluate"]
 
@@ -50,7 +50,7 @@ class Evaluate:
             store,
             self.split,
             model=store.manifest["model"]["name"] if self.splice else None,
-            source=named(self.data, self.size, self.seed) if self.splice and self.data else None,
+            source=spliced_source(store, self.data, self.size, self.seed) if self.splice else None,
             spliced=self.spliced,
             refine=self.refine,
             seed=self.seed,

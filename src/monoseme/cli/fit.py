@@ -123,11 +123,18 @@ def check_options(name: str, given: dict[str, Any]) -> None:
     mine = [option for option in takes if option not in ("d_in", "seed")]
     for option in given:
         if option not in mine:
-            known = ", ".join(map(_flag, mine))
-            raise refuse(_flag(option), f"be left out for {name}", given[option], f"It takes {known}.")
+            raise refuse(_flag(option), f"be left out for {name}", given[option], _instead(option, mine))
     for option in mine:
         if takes[option].default is inspect.Parameter.empty and option not in given:
             raise refuse(_flag(option), f"be given for {name}", "nothing", "It has no default.")
+
+
+def _instead(option: str, mine: Sequence[str]) -> str:
+    """What to type in place of an option that the constructor does not take."""
+    if option == "seed":
+        return "Use --seed."
+    near, known = closest(option, mine, n=1), f"It takes {', '.join(map(_flag, mine))}."
+    return f"{near} {known}" if near.startswith("Did you mean") else known
 
 
 def _flag(option: str) -> str:

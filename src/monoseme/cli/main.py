@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from typing import get_args, get_type_hints
 
 import tyro
 
@@ -20,7 +21,7 @@ from monoseme.cli.harvest import Harvest
 from monoseme.cli.page import Page
 from monoseme.cli.reproduce import Reproduce
 from monoseme.cli.sweep import Sweep
-from monoseme.core.errors import UserError
+from monoseme.core.errors import UserError, closest, refuse
 from monoseme.learning import Interrupted, SweepInterrupted
 
 __all__ = ["main"]
@@ -47,15 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
-        return _guarded(lambda: _parsed(arguments).run())
+        return _guarded(lambda: _parsed(arguments).run(), arguments[:1])
 
 
-def _guarded(act: Callable[[], int | None]) -> int:
+def _guarded(act: Callable[[], int | None], verb: Sequence[str] = ()) -> int:
     """Run, with a line on stderr instead of a traceback for all that is not our own fault."""
     try:
         return act() or 0
     except UserError as error:
-        _say(str(error))
+        _say(_typed(str(error), verb))
         return 2
     except OSError as error:
         _say(_reason(error))
@@ -70,6 +71,17 @@ def _guarded(act: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         _say("stopped; the same command goes on with what was finished")
         return 128 + SIGINT
+
+
+def _typed(line: str, verb: Sequence[str]) -> str:
+    """The library's next step as it is typed here.
+
+    Examples
+    --------
+    >>> _typed("Or pass resume=False to start over.", ["fit"]), _typed("Pass resume=False.", ["audit"])
+    ('Or pass --restart to start over.', 'Pass another --out.')
+    """
+    return line.replace("resume=False", "--restart" if {*verb} & {"fit", "sweep"} else "another --out")
 
 
 def _parsed(arguments: Sequence[str]) -> Verb:
@@ -87,7 +99,25 @@ def _parsed(arguments: Sequence[str]) -> Verb:
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        raise UserError(_one_line(said.getvalue())) from None
+        raise UserError(_near(arguments) or _one_line(said.getvalue())) from None
+
+
+def _near(arguments: Sequence[str]) -> str:
+    """Name the verb or the option that a word nearly is; empty when there is none, and tyro's own words must do."""
+    verbs = {verb.__name__.lower(): verb for verb in get_args(Verb)}
+    first = arguments[0] if arguments else "--"
+    if first not in verbs:
+        known, unknown, what = [*verbs], [] if first.startswith("-") else [first], "verb"
+    else:
+        kinds = get_type_hints(verbs[first], include_extras=True)
+        named = (name.replace("_", "-") for name, kind in kinds.items() if "Positional" not in str(kind))
+        known = ["--help", *(f"--{name}" for name in named)]
+        typed = (word.partition("=")[0].replace("_", "-") for word in arguments[1:] if word.startswith("--"))
+        unknown, what = [word for word in typed if word not in known], f"option of {first}"
+    for word in unknown:
+        if (advice := closest(word, known)).startswith("Did you mean"):
+            return str(refuse(word, f"be a known {what}", "an unknown one", advice))
+    return ""
 
 
 def _one_line(box: str) -> str:

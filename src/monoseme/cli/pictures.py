@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from monoseme.core.errors import refuse
-from monoseme.store import Entry, PictureFolder, Sample, Source, demo_pictures, wheel_pictures
+from monoseme.store import ActivationStore, Entry, PictureFolder, Sample, Source, demo_pictures, wheel_pictures
 
-__all__ = ["Drawn", "draw", "named", "thinned"]
+__all__ = ["Drawn", "draw", "named", "spliced_source", "thinned"]
 
 WHEELS, DEMO = "wheels", "demo:"
 
@@ -81,3 +81,12 @@ def draw(source: Source) -> Drawn:
     with ThreadPoolExecutor() as pool:
         samples = list(pool.map(source.__getitem__, range(len(source))))
     return Drawn(source, samples)  # pyright: ignore[reportArgumentType]
+
+
+def spliced_source(store: ActivationStore, data: str, size: int, seed: int) -> Any:
+    """Open the pictures that a splice shows the model again; None for text, whose tokens the store keeps."""
+    if data:
+        return named(data, size, seed)
+    if store.manifest["text"] is None:
+        raise refuse("--data", "be given with --splice and a store of pictures", "none", "Name what was harvested.")
+    return None

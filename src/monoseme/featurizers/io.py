@@ -63,6 +63,8 @@ def load(path: str | Path) -> Featurizer:
     folder = Path(path)
     if not (folder / MANIFEST).exists() and (folder / "featurizer" / MANIFEST).exists():
         folder = folder / "featurizer"
+    if not (folder / MANIFEST).exists() and (folder / "manifest.json").exists():
+        raise refuse("path", "hold a featurizer", f"{folder}: this is a store", "Fit a featurizer on it first.")
     manifest = read_json(folder / MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise refuse("path", f"hold the format {FORMAT}", folder, "Was it written by monoseme?")
