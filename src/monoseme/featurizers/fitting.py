@@ -167,7 +167,7 @@ def _held_out(given: RowSource | Tensor | np.ndarray, rows: RowSource) -> RowSou
     return held
 
 
-def _named(featurizers: object) -> dict[str, Featurizer]:
+def _named(featurizers: Any) -> dict[str, Featurizer]:
     """Several featurizers by name, or one line that says what came instead and how to build one."""
     several = isinstance(featurizers, Mapping)
     wrong = [f for f in featurizers.values() if not isinstance(f, Featurizer)] if several else [featurizers]
@@ -176,7 +176,7 @@ def _named(featurizers: object) -> dict[str, Featurizer]:
         raise refuse("featurizer", rule, got, "Build one: monoseme.featurizers.TopK(d_in, n_blocks, k=4).")
     if not featurizers:
         raise refuse("featurizers", "hold at least one", "none", "Pass one, or several by name.")
-    return dict(featurizers)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return dict(featurizers)
 
 
 def _auxiliary(aux: AuxK | Literal["dead", "runners-up"] | None) -> AuxK | None:
