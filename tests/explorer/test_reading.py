@@ -1,4 +1,4 @@
-"""What a newcomer trips over on a page: caveats that come too late, strips that exaggerate, numbers worse than nothing."""
+"""What a newcomer trips over on a page: late caveats, strips that exaggerate, numbers that a trivial answer beats."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from monoseme.explorer.static.charts import curve_chart
 from monoseme.explorer.static.numbers import cell, folded, outcome_tile, whisker_domain
 from monoseme.explorer.static.overview import overview_page
 from monoseme.records import Comparison, Curve, OutcomeGroup, RunRecord
+from monoseme.records.page import escape
 
 AXIS = re.compile(r'class="tick end">([^<]+)<')
 
@@ -20,7 +21,7 @@ AXIS = re.compile(r'class="tick end">([^<]+)<')
 def test_caveats_stand_under_the_title_and_once(make_record: Callable[..., RunRecord]):
     record = make_record(3)
     page = overview_page(replace(record, notes=(*record.notes, record.notes[0]))).document()
-    for note in record.notes:
+    for note in map(escape, record.notes):
         assert page.count(note) == 1
         assert page.index("<h1>") < page.index(note) < page.index("Sections") < page.index("Numbers")
     assert "notes" not in overview_page(replace(record, notes=())).document()
