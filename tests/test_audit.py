@@ -70,6 +70,8 @@ def test_the_page_of_a_text_has_every_group_of_numbers_and_a_card_a_block(text: 
     assert [card.block for card in record.cards] == list(range(8))
     assert any(view.tokens for view in record.samples.values())
     assert all(not o.known and o.note.startswith("not computed: ") for o in record.outcomes[-1].outcomes)
+    assert not any("room of" in o.note or "AGOP" in o.note for o in record.outcomes[-1].outcomes)
+    assert "training mean" in record.outcomes[1].note  # FVU and the splice have different baselines
     (seeds,) = record.comparisons
     assert [row[0] for row in seeds.rows] == ["first (shown here)", "second"]
     assert "loss" in [curve.name for curve in record.curves]
@@ -151,6 +153,7 @@ def test_pictures_beside_a_control(tmp_path: Path) -> None:
     assert {"fvu", "output_recovered", "stability"} <= set(beside.columns)
     assert record.title == "Both"
     assert "A caveat." in record.notes
+    assert not any("(s)" in note for note in record.notes)
     assert "control" not in [o.name for o in record.outcomes[-1].outcomes]
     assert (tmp_path / "pages" / "pictures").exists()
 

@@ -141,7 +141,7 @@ def test_record_with_nothing_in_it(tmp_path: Path):
     index = write_pages(RunRecord("Empty", "featurizer"), tmp_path / "pages")
     text = index.read_text(encoding="utf-8")
     Outline(text)
-    assert "This record has no cards." in text
+    assert "Parts" not in text
     assert not (tmp_path / "pages" / "block.html").exists()
 
 
@@ -158,7 +158,7 @@ def test_numbers_that_are_not_known_say_why():
 
 def test_points_that_are_not_finite_are_left_out_of_charts():
     chart = curve_chart(Curve("loss", [0.0, 1.0, 2.0, 3.0], [1.0, math.nan, math.inf, -1.0], log_y=True))
-    assert "over 1 points" in chart
+    assert "over 1 point" in chart
     assert "no points" in curve_chart(Curve("loss", [], []))
     for y in ([0.0, 0.0], [-3.0, -3.0], [5.0, 5.0]):
         assert "nan" not in curve_chart(Curve("flat", [0.0, 1.0], y))
@@ -323,7 +323,7 @@ def test_points_become_data_with_holes_for_what_is_not_known(tmp_path: Path):
     )
     record = RunRecord("t", "sweep", scatters=(Scatter("S", ("fvu", "k"), points, "k", "fvu"),))
     text = write_pages(record, tmp_path / "pages").read_text(encoding="utf-8")
-    assert "This record has no cards." not in text
+    assert "Parts" not in text
     outline = Outline(text)
     assert outline.tags.count("select") == 2
     assert [link for link in outline.links if link.endswith(".js")] == ["page.js", "scatter.js", "data/scatters.js"]

@@ -9,7 +9,7 @@ from typing import Any
 from monoseme.api.describing import describe
 from monoseme.api.measuring import Arm
 from monoseme.core.cards import BlockCard
-from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.records import Comparison, OutcomeGroup, RunRecord
 from monoseme.store import ActivationStore
 
@@ -19,11 +19,15 @@ FIDELITY = ("fvu", "l0", "active_dims", "dead_share")
 # of these, whatever both arms know stands beside the control
 BESIDE = (*FIDELITY, "ce_recovered", "agreement", "kl_recovered", "output_recovered", "stability", "chance_stability")
 NOT_BUILT = (
-    ("certificate", "1", "not computed: the room of optimality is not built yet, so no block is certified as real"),
-    ("interaction_energy", "1", "not computed: the room of interaction (AGOP) is not built yet"),
-    ("nameability", "1", "not computed: the room of composition is not built yet"),
+    (
+        "certificate",
+        "1",
+        "not computed: whether a best dictionary must hold a block is not checked yet; no block is proved real",
+    ),
+    ("interaction_energy", "1", "not computed: needs gradients of the model; not built yet"),
+    ("nameability", "1", "not computed: no names are looked for; not built yet"),
     ("sensitivity", "1", "not computed: steering is not built yet; splicing says what all blocks do together"),
-    ("description_length", "bits/row", "not computed: it is not built yet"),
+    ("description_length", "bits/row", "not computed: not built yet"),
     ("probe", "1", "not computed: no probe is fitted; whether blocks predict labels was not asked"),
 )
 FEW = 5  # documents or pictures below which a caveat says so
@@ -54,7 +58,7 @@ def _groups(arm: Arm, control: Arm | None) -> Iterator[OutcomeGroup]:
         "What the model loses when reconstructions are put back",
         lost or (unknown("output_recovered", "1", "not computed: no sample was to be spliced"),),
         "Held-out samples are run three times: as they are, with reconstructions at the hook, and with the mean of the "
-        "training rows there.",
+        "training rows there. That baseline is the training mean; FVU's, above, is the mean of the held-out rows.",
     )
     yield OutcomeGroup(
         "Stability: does another seed find the same parts",
@@ -112,14 +116,18 @@ def _few(store: ActivationStore) -> Iterator[str]:
     """A caveat when the held-out samples come from next to nothing: windows of one document are not independent."""
     groups = len({store.sample(id).group for id in store.samples("test")})
     if groups < FEW:
-        yield f"All held-out samples come from {groups} document(s) or picture(s): the numbers speak of those alone."
+        units = plural(groups, "documents" if store.manifest["text"] is not None else "groups of samples")
+        alone = "it" if groups == 1 else "those"
+        yield f"All held-out samples come from {groups} {units}: the numbers speak of {alone} alone."
 
 
 def _skipped(manifest: dict[str, Any]) -> Iterator[str]:
     skipped = manifest["skipped"]
     if skipped["count"]:
         first = "; ".join(f"{name} ({why})" for name, why in skipped["first"][:NAMED])
-        yield f"{skipped['count']:,} files could not be read and were left out: {first}."
+        files = plural(skipped["count"], "files")
+        left = "was" if skipped["count"] == 1 else "were"
+        yield f"{skipped['count']:,} {files} could not be read and {left} left out: {first}."
 
 
 def _tables(arm: Arm, control: Arm | None) -> Iterator[Comparison]:

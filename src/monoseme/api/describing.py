@@ -11,7 +11,7 @@ import numpy as np
 
 from monoseme.api.fitting import ORIGIN
 from monoseme.core.files import read_json
-from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.evaluation import Evaluation, gallery
 from monoseme.featurizers import Featurizer
 from monoseme.learning import read_log
@@ -58,14 +58,19 @@ def _facts(featurizer: Featurizer, store: ActivationStore, run: Path | None) -> 
     return {
         "Model": f"{m['model']['name']} ({m['model']['weights']})",
         "Hook": m["hook"],
-        "Trained on": f"{m['rows']['train']:,} rows of {m['samples']['train']:,} samples",
-        "Held out": f"{m['rows']['test']:,} rows of {m['samples']['test']:,} samples",
-        "Validation": f"{m['rows']['validation']:,} rows of {m['samples']['validation']:,} samples",
+        "Trained on": _rows(m, "train"),
+        "Held out": _rows(m, "test"),
+        "Validation": _rows(m, "validation"),
         "Featurizer": f"{featurizer.recipe['name']}, {sizes}",
         "Settings": ", ".join(f"{key} {value}" for key, value in rest.items()),
         "Training": str(made.get("training", "not known")),
         "Versions": f"monoseme {version('monoseme')}, torch {version('torch')}",
     }
+
+
+def _rows(manifest: Mapping[str, Any], split: str) -> str:
+    rows, samples = manifest["rows"][split], manifest["samples"][split]
+    return f"{rows:,} {plural(rows, 'rows')} of {samples:,} {plural(samples, 'samples')}"
 
 
 def _comparisons(numbers: Evaluation, controls: Mapping[str, Evaluation]) -> tuple[Comparison, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Outcome", "unknown"]
+__all__ = ["Outcome", "plural", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,18 @@ class Outcome:
     def from_json(cls, plain: Mapping[str, Any]) -> Outcome:
         """Inverse of `to_json`."""
         return cls(**plain)
+
+
+def plural(n: int, units: str) -> str:
+    """Write a unit, given in the plural, as it goes with the count `n`.
+
+    Examples
+    --------
+    >>> plural(3, "documents"), plural(1, "documents"), plural(1, "groups of samples")
+    ('documents', 'document', 'group of samples')
+    """
+    head, space, rest = units.partition(" ")
+    return f"{head.removesuffix('s')}{space}{rest}" if n == 1 else units
 
 
 def unknown(name: str, unit: str, why: str) -> Outcome:

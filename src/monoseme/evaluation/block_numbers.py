@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 from torch import Tensor
 
-from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.core.stats import ratio_intervals
 from monoseme.evaluation.entries import Entries
 
@@ -42,7 +42,7 @@ def block_numbers(
     rows = np.bincount(entries.row_sample, minlength=n_samples).astype(np.float64)[:, None]
     total = np.bincount(entries.owners, weights=energy, minlength=n_samples)[:, None]
     own, each = _per_sample(entries, wanted, energy), np.ones((n_samples, 1))
-    over = f"{entries.code.n_rows} rows of {n_samples} samples"
+    over = f"{entries.code.n_rows} rows of {n_samples} {plural(n_samples, 'samples')}"
     somewhere = (fired > 0).astype(np.float64)
     columns = [
         _ratios("density", "share", (fired, rows), f"rows on which it fires; {over}", entries, seed),

@@ -16,7 +16,7 @@ from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor
 
 from monoseme.core.code import Code
-from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.core.stats import Moments, moments, ratio_interval, wilson
 
 __all__ = ["Tally", "fidelity", "merge", "tally"]
@@ -127,7 +127,7 @@ def fidelity(stats: Tally, samples: str = "samples", seed: int = 0) -> dict[str,
         The intervals of the first three come from resampling samples, that of the last is Wilson's over the blocks.
     """
     n = len(stats.sample)
-    over = f"{stats.moments.count} rows" + (f" of {n} {samples}" if samples != "rows" else "")
+    over = f"{stats.moments.count} rows" + (f" of {n} {plural(n, samples)}" if samples != "rows" else "")
     b, l0 = stats.block_size, float(stats.blocks.sum()) / stats.moments.count
     low, high = _interval(stats.blocks, stats.rows, seed)
     dims_low, dims_high = (None, None) if low is None or high is None else (b * low, b * high)

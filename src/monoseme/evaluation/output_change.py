@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor
 
-from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.core.stats import ratio_intervals
 from monoseme.evaluation.output_rows import Kind
 
@@ -120,7 +120,8 @@ def change_numbers(change: Change, samples: str = "samples", seed: int = 0) -> d
     anew in every draw. Where draws reach a denominator ≤ 0, no finite interval holds the share, and none is given.
     """
     sums, rows = change.sums, change.sums["rows"]
-    over = f"{int(rows.sum())} {'tokens' if change.kind == 'language' else 'inputs'} of {len(rows)} {samples}"
+    inputs = plural(int(rows.sum()), "tokens" if change.kind == "language" else "inputs")
+    over = f"{int(rows.sum())} {inputs} of {len(rows)} {plural(len(rows), samples)}"
     ratios = {"language": _language, "classifier": _classifier, "output": _output}[change.kind](sums, over)
     # second half: is the denominator itself clearly above zero?
     top = np.stack([ratio.top for ratio in ratios] + [ratio.bottom for ratio in ratios], 1)

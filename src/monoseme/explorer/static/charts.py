@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from monoseme.core.outcome import plural
 from monoseme.explorer.static.numbers import figure, spoken
 from monoseme.records.page import Markup, tag
 from monoseme.records.run import Curve, Histogram
@@ -118,6 +119,18 @@ def _thin(points: list[tuple[float, float]], column: Callable[[float], float]) -
     return sorted(point for pair in ends for point in pair)
 
 
+def _reach(scaled: Sequence[float], curve: Curve) -> tuple[float, float]:
+    """Ends of the upright axis: 0 below what is small against its spread, and never outside 0 to 1 for a share."""
+    low, high = min(scaled), max(scaled)
+    margin = 0.06 * (high - low) or abs(high) * 0.1 or 1.0
+    if curve.unit == "share" and not curve.log_y and 0 <= low <= high <= 1:
+        if low == high:
+            return 0.0, 1.0
+        return (0.0 if low < 0.4 * high else max(low - margin, 0.0)), min(high + margin, 1.0)
+    from_zero = not curve.log_y and (0 <= low < 0.4 * high or low == high == 0)
+    return (0.0 if from_zero else low - margin), high + margin
+
+
 def curve_chart(curve: Curve) -> Markup:
     """Draw a curve. With `log_y`, values that are not positive have no place and are left out."""
     points = [
@@ -130,13 +143,10 @@ def curve_chart(curve: Curve) -> Markup:
         empty = tag("text", "no points", x=WIDTH / 2, y=HEIGHT / 2, class_="label middle")
         return _figure(curve.name, note, f"{curve.name}: no points", [empty])
     scaled = [math.log10(b) if curve.log_y else b for _, b in points]
-    low, high = min(scaled), max(scaled)
-    margin = 0.06 * (high - low) or abs(high) * 0.1 or 1.0
-    floor = 0.0 if not curve.log_y and 0 <= low < 0.4 * high else low - margin
     x = Axis(
         points[0][0] if len(points) == 1 else min(p[0] for p in points), max(p[0] for p in points), LEFT, WIDTH - RIGHT
     )
-    y = Axis(floor, high + margin, HEIGHT - BOTTOM, TOP, curve.log_y)
+    y = Axis(*_reach(scaled, curve), HEIGHT - BOTTOM, TOP, curve.log_y)
     line = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in _thin(sorted(points), x))
     every = max(1, math.ceil(len(points) / TOOLTIPS))
     dots = [
@@ -151,7 +161,8 @@ def curve_chart(curve: Curve) -> Markup:
         for a, b in [*points[::every], points[-1]]
     ]
     last = tag("circle", cx=f"{x(points[-1][0]):.1f}", cy=f"{y(points[-1][1]):.1f}", r=3, class_="dot")
-    summary = f"{curve.name}: from {figure(points[0][1])} to {figure(points[-1][1])} over {len(points)} points"
+    ends = f"from {figure(points[0][1])} to {figure(points[-1][1])}"
+    summary = f"{curve.name}: {ends} over {len(points)} {plural(len(points), 'points')}"
     frame = _frame(x, y, _label(curve.x_name, curve.x_unit), "")
     note = ", ".join(
         part for part in ("" if curve.unit == "1" else curve.unit, f"last {figure(points[-1][1])}", note) if part

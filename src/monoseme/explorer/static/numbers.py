@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from monoseme.core.outcome import Outcome
+from monoseme.core.outcome import Outcome, plural
 from monoseme.records.page import Markup, tag
 
-__all__ = ["cell", "direction", "figure", "outcome_tile", "spoken", "whisker_domain"]
-
+__all__ = ["cell", "direction", "figure", "folded", "outcome_tile", "spoken", "whisker_domain"]
 
 NOTHING = "not computed"  # a note that begins so says, behind a colon, why
 
@@ -63,6 +62,35 @@ def _unknown(outcome: Outcome) -> tuple[str, str]:
     return "not known", outcome.note
 
 
+def _beaten(outcome: Outcome) -> str:
+    """Words for a number that a trivial answer beats: an FVU above 1, where the mean row explains more."""
+    return "worse than the mean" if outcome.name == "fvu" and outcome.value is not None and outcome.value > 1 else ""
+
+
+def folded(outcomes: Iterable[Outcome]) -> tuple[list[Outcome], list[str]]:
+    """Take apart what deserves a tile and what one line says: quantities ``name/setting`` that are all 0."""
+    families: dict[str, list[Outcome]] = {}
+    rest = list(outcomes)
+    for outcome in rest:
+        if "/" in outcome.name:
+            families.setdefault(outcome.name.split("/")[0], []).append(outcome)
+    lines, gone = [], []
+    for family, members in families.items():
+        if len(members) < 2 or any(o.value != 0 for o in members):
+            continue
+        gone += members
+        at = ", ".join(o.name.removeprefix(f"{family}/") for o in members)
+        ranges = {_interval(o) for o in members}
+        sure = (
+            f" ({members[0].confidence * 100:.3g} % interval of each {ranges.pop()})"
+            if len(ranges) == 1 and ranges != {""}
+            else ""
+        )
+        first = f" The first: {members[0].note}." if members[0].note else ""
+        lines.append(f"{spoken(family)} at {at}: 0 throughout{sure}.{first}")
+    return [o for o in rest if o not in gone], lines
+
+
 def outcome_tile(outcome: Outcome) -> Markup:
     """Draw one outcome large: the value first, then everything that says whether to believe it."""
     name = tag("dt", spoken(outcome.name))
@@ -76,7 +104,7 @@ def outcome_tile(outcome: Outcome) -> Markup:
     if interval:
         lines.append(f"{outcome.confidence * 100:.3g} % interval {interval}")
     if outcome.n is not None:
-        lines.append(f"over {figure(outcome.n)} {outcome.n_unit}".strip())
+        lines.append(f"over {figure(outcome.n)} {plural(outcome.n, outcome.n_unit)}".strip())
     head = tag(
         "dd", tag("span", figure(outcome.value), class_="value"), " ", tag("span", _unit(outcome), class_="unit")
     )
@@ -84,6 +112,7 @@ def outcome_tile(outcome: Outcome) -> Markup:
         "div",
         name,
         head,
+        tag("dd", _beaten(outcome), class_="beaten") if _beaten(outcome) else None,
         tag("dd", ", ".join(lines), class_="sure") if lines else None,
         tag("dd", direction(outcome), class_=f"better {outcome.better}") if outcome.better else None,
         tag("dd", outcome.note, class_="how") if outcome.note else None,
@@ -92,12 +121,15 @@ def outcome_tile(outcome: Outcome) -> Markup:
 
 
 def whisker_domain(outcomes: Iterable[Outcome]) -> tuple[float, float] | None:
-    """Range that holds all values and intervals of outcomes with one unit; None when there is nothing to compare."""
+    """Range that holds all values and intervals of outcomes with one unit, from 0 if none is negative.
+
+    None when there is nothing to compare: fewer than two values, several units, no interval, or nothing but 0.
+    """
     known = [o for o in outcomes if o.known]
-    if len(known) < 2 or len({o.unit for o in known}) > 1:
+    if len(known) < 2 or len({o.unit for o in known}) > 1 or not any(map(_interval, known)):
         return None
     ends = [e for o in known for e in (o.value, o.low, o.high) if e is not None and e == e]
-    low, high = min(ends), max(ends)
+    low, high = min(0.0, *ends), max(ends)
     return (low, high) if high > low else None
 
 
@@ -130,6 +162,7 @@ def cell(outcome: Outcome, domain: tuple[float, float] | None = None) -> Markup:
         tag("span", figure(outcome.value), class_="value"),
         [" ", tag("span", unit, class_="unit")] if unit else None,
         tag("small", interval) if interval else None,
+        tag("small", _beaten(outcome), class_="beaten") if _beaten(outcome) else None,
         _whisker(outcome, domain) if domain else None,
         title=outcome.note or None,
         class_="number",

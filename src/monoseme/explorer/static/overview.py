@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monoseme.core.outcome import Outcome
 from monoseme.explorer.static.charts import curve_chart, histogram_chart
-from monoseme.explorer.static.numbers import cell, outcome_tile, spoken, whisker_domain
+from monoseme.explorer.static.numbers import cell, folded, outcome_tile, spoken, whisker_domain
 from monoseme.explorer.static.scatter import scatter_figure
 from monoseme.records.page import Html, Markup, tag
 from monoseme.records.run import Comparison, OutcomeGroup, RunRecord
@@ -28,7 +28,13 @@ def overview_page(record: RunRecord) -> Html:
     present = [section for section in sections if section]
     nav = tag("nav", [tag("a", title, href=f"#{id_}") for id_, title, _ in present], aria_label="Sections")
     head = tag(
-        "header", tag("p", record.kind, class_="kind"), tag("h1", record.title), _lead(record), nav, class_="top"
+        "header",
+        tag("p", record.kind, class_="kind"),
+        tag("h1", record.title),
+        _notes(record),
+        _lead(record),
+        nav,
+        class_="top",
     )
     main = tag("main", [body for _, _, body in present])
     foot = tag("footer", "Drawn by monoseme from record.json. Works without a network.")
@@ -90,6 +96,14 @@ def _section(id_: str, title: str, body: list[Markup]) -> tuple[str, str, Markup
     return (id_, title, tag("section", tag("h2", title), body, id=id_)) if body else None
 
 
+def _notes(record: RunRecord) -> Markup | None:
+    """What decides whether to believe the page, where nobody can miss it."""
+    if not record.notes:
+        return None
+    said = tag("ul", [tag("li", note) for note in dict.fromkeys(record.notes)])
+    return tag("aside", said, class_="notes", aria_label="Caveats")
+
+
 def _lead(record: RunRecord) -> Markup | None:
     facts = list(record.facts.items())[:4]
     return (
@@ -108,11 +122,13 @@ def _lead(record: RunRecord) -> Markup | None:
 
 def _group(group: OutcomeGroup) -> Markup:
     note = tag("p", group.note, class_="lead") if group.note else None
+    tiles, lines = folded(group.outcomes)
     return tag(
         "div",
         tag("h3", group.heading),
         note,
-        tag("dl", [outcome_tile(o) for o in group.outcomes], class_="tiles"),
+        tag("dl", [outcome_tile(o) for o in tiles], class_="tiles"),
+        [tag("p", line, class_="lead folded") for line in lines],
         class_="group",
     )
 
@@ -152,6 +168,7 @@ def _table(table: Comparison) -> Markup:
         "div",
         tag("h3", table.title),
         note,
+        tag("p", "Scroll the table sideways to see all columns →", class_="hint") if len(table.columns) > 3 else None,
         tag("div", body, class_="scroll", tabindex=0, role="region", aria_label=table.title),
         class_="group",
     )
@@ -163,14 +180,8 @@ def _charts(record: RunRecord) -> list[Markup]:
 
 
 def _facts(record: RunRecord) -> list[Markup]:
-    parts = []
-    if record.facts:
-        parts.append(
-            tag("dl", [[tag("dt", name), tag("dd", text)] for name, text in record.facts.items()], class_="facts")
-        )
-    if record.notes:
-        parts += [tag("h3", "Caveats"), tag("ul", [tag("li", note) for note in record.notes])]
-    return parts
+    rows = [[tag("dt", name), tag("dd", text)] for name, text in record.facts.items()]
+    return [tag("dl", rows, class_="facts")] if rows else []
 
 
 def _noscript() -> Markup:
@@ -240,10 +251,8 @@ def controls() -> Markup:
 
 
 def _gallery(record: RunRecord) -> list[Markup]:
-    if not record.cards and record.scatters:  # a comparison of runs, which have cards of their own
-        return []
     if not record.cards:
-        return [tag("p", "This record has no cards.", class_="lead")]
+        return []
     pager = tag(
         "nav",
         tag("button", "← Previous", type="button", id="earlier"),

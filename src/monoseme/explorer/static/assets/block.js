@@ -9,14 +9,30 @@
     held = null,
     resting = false;
 
-  const numbers = (outcomes) =>
-    outcomes.map((o) => {
+  const plural = (n, units) => (n === 1 ? units.replace(/^(\S*?)s(?= |$)/, "$1") : units);
+
+  // what was not computed takes one line a reason, under the numbers
+  const ABSENT = /^not computed(: |$)|^$/;
+  const absent = (outcomes) => {
+    const reasons = new Map();
+    for (const o of outcomes)
+      if (o.value === null && ABSENT.test(o.note)) {
+        const why = o.note.replace(ABSENT, "");
+        reasons.set(why, [...(reasons.get(why) || []), spoken(o.name)]);
+      }
+    return [...reasons].map(([why, names]) =>
+      el("tr", { class: "off" }, el("td", { class: "how", colSpan: 3 }, `Not computed: ${names.join(", ")}${why && ` (${why})`}`)),
+    );
+  };
+  const numbers = (outcomes) => [...outcomes.filter((o) => o.value !== null || !ABSENT.test(o.note)).map(row), ...absent(outcomes)];
+
+  const row = (o) => {
       const known = o.value !== null;
       const range =
         known && o.low !== null && o.high !== null
           ? `${figure(o.confidence * 100)} % interval ${figure(o.low)} to ${figure(o.high)}`
           : "";
-      const over = known && o.n !== null ? `over ${figure(o.n)} ${o.nUnit}` : "";
+      const over = known && o.n !== null ? `over ${figure(o.n)} ${plural(o.n, o.nUnit)}` : "";
       const direction = o.better ? `${o.better} is better` : "";
       const how = [range, over, direction, known ? o.note : ""].filter(Boolean).join(" · ");
       const value = known
@@ -26,15 +42,15 @@
             el("span", { class: "value" }, figure(o.value)),
             el("span", { class: "unit" }, ` ${o.unit}`),
           )
-        : el("td", { class: "number unknown" }, /^(not computed|$)/.test(o.note) ? "not computed" : "not known");
+        : el("td", { class: "number unknown" }, "not known");
       return el(
         "tr",
         { class: known ? "" : "off" },
         el("th", { scope: "row" }, spoken(o.name)),
         value,
-        el("td", { class: "how" }, known ? how : o.note.replace(/^not computed(: )?/, "")),
+        el("td", { class: "how" }, known ? how : o.note),
       );
-    });
+  };
 
   const show = () => {
     const data = monoseme.data,
