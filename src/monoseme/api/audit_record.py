@@ -64,8 +64,8 @@ def _groups(arm: Arm, control: Arm | None) -> Iterator[OutcomeGroup]:
         "Stability: does another seed find the same parts",
         arm.stability,
         "A second featurizer was fitted to the same batches from other starting atoms. What the data does not decide "
-        "differs between the two; compare with chance stability. Two seeds say nothing of a third. Every card has its "
-        "own block's stability.",
+        "differs between the two. Compare with chance stability, and with random weights (--control): fits on those exceed "
+        "chance as well. Two seeds say nothing of a third. Every card has its own block's stability.",
     )
     yield OutcomeGroup("Tokens: kept, dropped, skipped", tuple(_tokens(arm.store.manifest)), _policy(arm))
     yield OutcomeGroup("Not known, and why", tuple(_unknown(control)))
