@@ -64,7 +64,7 @@ def _groups(arm: Arm, control: Arm | None) -> Iterator[OutcomeGroup]:
         "Stability: does another seed find the same parts",
         arm.stability,
         "A second featurizer was fitted to the same batches from other starting atoms. What the data does not decide "
-        "differs between the two. Compare with chance stability, and with random weights (--control): fits on those exceed "
+        "differs between the two. Compare with chance stability, and with random weights (--control), which exceed "
         "chance as well. Two seeds say nothing of a third. Every card has its own block's stability.",
     )
     yield OutcomeGroup("Tokens: kept, dropped, skipped", tuple(_tokens(arm.store.manifest)), _policy(arm))
