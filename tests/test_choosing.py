@@ -63,6 +63,36 @@ def test_a_second_call_measures_nothing_anew(store: ms.ActivationStore, tmp_path
     assert [c.numbers.to_json() for c in first] == [c.numbers.to_json() for c in second]
 
 
+def test_fitted_anew_with_other_options_nothing_is_remembered(store: ms.ActivationStore, tmp_path: Path) -> None:
+    ms.choose(store, tmp_path / "out", **OPTIONS)
+    for choice in ms.choose(store, tmp_path / "out", **{**OPTIONS, "steps": 60, "resume": False}):
+        assert choice.numbers.to_json() == ms.evaluate(choice.featurizer, store).to_json()
+
+
+def test_what_the_splice_lacks_is_said_before_anything_is_fitted(store: ms.ActivationStore, tmp_path: Path) -> None:
+    model = ms.open_model(Net())
+    for name, given in (("source", {}), ("source", {"source": data(3)}), ("spliced", {"source": data(), "spliced": 0})):
+        with pytest.raises(ms.UserError, match=rf"^{name} must [^\n]*$"):
+            ms.choose(store, tmp_path / "out", model=model, **given, **OPTIONS)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("rates", (1e-3, 1.00000001e-3)), ("rates", ()), ("block_size", 0), ("width", 0)]
+)
+def test_bad_budgets_are_refused(store: ms.ActivationStore, tmp_path: Path, name: str, given: object) -> None:
+    with pytest.raises(ms.UserError, match=rf"^{name} must [^\n]*$"):
+        ms.choose(store, tmp_path / "out", **{**OPTIONS, name: given})
+
+
+def test_splice_refuses_other_pictures_under_the_same_names(store: ms.ActivationStore) -> None:
+    f = ms.featurizers.TopK(D, 16, k=2)
+    other = data().flip(0)
+    for source in (other, data()[:, :3]):
+        with pytest.raises(ms.UserError, match=r"^source must hold the pictures that were harvested[^\n]*$"):
+            ms.evaluate(f, store, model=ms.open_model(Net()), source=source)
+
+
 def test_a_width_that_blocks_do_not_divide_is_refused(store: ms.ActivationStore, tmp_path: Path) -> None:
     with pytest.raises(ms.UserError, match=r"^width must be a multiple of the block size, 2; got 33\. [^\n]*$"):
         ms.choose(store, tmp_path / "out", **{**OPTIONS, "width": 33})

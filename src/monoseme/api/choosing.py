@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from monoseme.api.fitting import evaluate, fit
+from monoseme.api.remembering import Remembered, digest
+from monoseme.api.splicing import held_inputs
 from monoseme.core.errors import refuse
-from monoseme.core.files import read_json, write_json
+from monoseme.core.files import sha256
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.evaluation import Evaluation
 from monoseme.explorer.static import write_pages
@@ -53,8 +55,10 @@ class Choice:
 
 def contenders(d_in: int, width: int, active: int, b: int, seed: int) -> dict[str, Callable[[], Featurizer]]:
     """Two scalar codes and three block codes: `width` directions in all, `active` of them on at once."""
-    for name, value in (("width", width), ("active", active)):
-        if value < 1 or value % b:
+    for name, value in (("block_size", b), ("width", width), ("active", active)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise refuse(name, "be a positive integer", repr(value), "Directions are counted.")
+        if value % b:
             raise refuse(name, f"be a multiple of the block size, {b}", value, "Blocks are whole.")
     scalar = {"d_in": d_in, "n_blocks": width, "k": active, "seed": seed}
     blocks = {"d_in": d_in, "n_blocks": width // b, "block_size": b, "seed": seed}
@@ -115,29 +119,43 @@ def choose(
     list of Choice
         In the order of the table. The page is ``out/pages/index.html``.
     """
-    if not rates:
-        raise refuse("rates", "hold at least one learning rate", "none", "For example (1e-3, 3e-3).")
-    store.rows("validation")  # refused before anything is fitted
+    rates = _rates(rates)
+    store.rows("validation")  # refused before anything is fitted, as what the splice would lack
+    hooked = None if model is None else open_model(model)
+    if hooked is not None:
+        held_inputs(store, "test", hooked, source, spliced)
     options["batch_size"] = min(options.get("batch_size", 2048), len(store.rows("train")))
     makers = contenders(store.d_in, width, active, block_size, seed)
     named = {f"{slug(name)}-lr{rate:g}": (name, rate) for name in makers for rate in rates}
     featurizers = {key: makers[name]() for key, (name, _) in named.items()}
     lr = {key: rate for key, (_, rate) in named.items()}
     fit(featurizers, store, out=Path(out) / "fits", lr=lr, seed=seed, progress=progress, **options)
-    hooked = None if model is None else open_model(model)
     choices = []
     for name in makers:
         keys = [key for key, (whose, _) in named.items() if whose == name]
         tried = {lr[key]: evaluate(featurizers[key], store, "validation", seed=seed)["fvu"].value for key in keys}
         best = min(keys, key=lambda key, of=tried: math.inf if (fvu := of[lr[key]]) is None else fvu)
         measured = best if hooked is None else f"{best}-spliced-{spliced or 'all'}"
-        kept = Path(out) / "numbers" / f"{measured}.json"
-        if not kept.exists():
-            extra = {"model": hooked, "source": source, "spliced": spliced}
-            write_json(kept, evaluate(featurizers[best], store, seed=seed, **extra).to_json())
-        choices.append(Choice(name, featurizers[best], lr[best], tried, Evaluation.from_json(read_json(kept))))
+        whole = Path(out) / "fits" / best / "featurizer.safetensors"
+        # a name does not tell a featurizer from the one that was fitted here before, with other options
+        about = {"featurizer": sha256(whole), "store": digest(store.manifest), "seed": seed}
+        extra = {"model": hooked, "source": source, "spliced": spliced}
+        numbers = Remembered(Path(out) / "numbers" / f"{measured}.json", about).get(
+            "numbers", lambda f=featurizers[best], extra=extra: evaluate(f, store, seed=seed, **extra).to_json()
+        )
+        choices.append(Choice(name, featurizers[best], lr[best], tried, Evaluation.from_json(numbers)))
     _page(store, choices, Path(out), options)
     return choices
+
+
+def _rates(rates: Sequence[float]) -> tuple[float, ...]:
+    """Learning rates that differ in the digits that name their fits."""
+    numbers = isinstance(rates, Sequence) and all(isinstance(rate, (int, float)) for rate in rates)
+    if not numbers or not rates:
+        raise refuse("rates", "hold at least one learning rate", repr(rates), "For example (1e-3, 3e-3).")
+    if len({f"{rate:g}" for rate in rates}) < len(rates):
+        raise refuse("rates", "differ in their first six digits", tuple(rates), "Leave one out.")
+    return tuple(rates)
 
 
 def slug(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from monoseme.core.errors import refuse
@@ -19,13 +19,16 @@ from monoseme.store.inputs import model_input
 
 __all__ = ["Held", "HeldInputs", "held_inputs"]
 
+CHANGED = 0.05  # relative error of a sample's rows, above that of half precision and of other kernels
+
 
 class Held(NamedTuple):
-    """A held-out sample: what renders its input, the grid positions whose rows are kept, and its group."""
+    """A held-out sample: what renders its input, the grid positions whose rows are kept, its group, and those rows."""
 
     render: Callable[[], Tensor]
     positions: Int64[Tensor, " n"]
     group: str
+    rows: Callable[[], Float[Tensor, "n d"]] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,10 @@ class HeldInputs:
                 length, special = x["input_ids"].shape[1], 0
             else:
                 x = torch.stack(inputs).to(self.model.device)
-                length = self.model.run(x, at=self.at).shape[1]
+                tokens = self.model.run(x, at=self.at)
+                length = tokens.shape[1]
                 special = length - self.tokens
+                _check_same(held, tokens, special)
             keep = torch.zeros(len(held), length, dtype=torch.bool)
             for row, sample in zip(keep, held, strict=True):
                 row[sample.positions + special] = True
@@ -98,6 +103,8 @@ def held_inputs(
     text = store.manifest["text"] is not None
     samples = _windows(store, split) if text else _pictures(store, split, model, source)
     samples = [sample for sample in samples if len(sample.positions)]
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise refuse("spliced", "be a positive integer, or None for all", repr(limit), "It counts samples.")
     if limit is not None and limit < len(samples):
         samples = [samples[i * len(samples) // limit] for i in range(limit)]
     height, width = (1, 0) if text or store.grid is None else store.grid
@@ -119,9 +126,22 @@ def _pictures(store: ActivationStore, split: str, model: HookedModel, source: An
 
     def held(id: str) -> Held:
         sample = store.sample(id)
-        return Held(lambda: model_input(model, pictures[place[id]]), sample.positions, sample.group)
+        rows = lambda: store.sample(id).rows  # noqa: E731 (read when they are needed, not held)
+        return Held(lambda: model_input(model, pictures[place[id]]), sample.positions, sample.group, rows)
 
     return [held(id) for id in store.samples(split)]
+
+
+def _check_same(held: Sequence[Held], tokens: Float[Tensor, "B T d"], special: int) -> None:
+    """Refuse pictures that are not those behind the rows: under the same names, others may even be training ones."""
+    for sample, there in zip(held, tokens, strict=True):
+        if sample.rows is None:
+            continue
+        rows, reach = sample.rows(), sample.positions + special
+        here = there.cpu().double()[reach] if int(reach.max()) < len(there) else None
+        if here is None or (here - rows).norm() > CHANGED * rows.double().norm().clamp_min(1e-30):
+            got = f"another picture for a sample of group {sample.group!r}"
+            raise refuse("source", "hold the pictures that were harvested", got, "Pass what was harvested, unchanged.")
 
 
 def _padded(windows: Sequence[Tensor]) -> dict[str, Tensor]:
