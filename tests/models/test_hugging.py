@@ -202,6 +202,45 @@ def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
     refused(f"hf:{tmp_path}", "safetensors")
 
 
+def test_an_index_that_names_a_pickle_is_refused(tmp_path: Path) -> None:
+    save_llama(tmp_path)
+    save_tokenizer(tmp_path)
+    (tmp_path / "model.safetensors").rename(tmp_path / "x.bin")
+    index = {"metadata": {}, "weight_map": {"model.embed_tokens.weight": "x.bin"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    refused(f"hf:{tmp_path}", "have its weights in safetensors")
+
+
+@pytest.mark.parametrize(
+    ("file", "edit"),
+    [
+        ("config.json", {"architectures": 5}),
+        ("config.json", {"architectures": [5]}),
+        ("config.json", {"hidden_size": "a"}),
+        ("config.json", {"num_attention_heads": 0}),
+        ("config.json", {"quantization_config": 5}),
+        ("config.json", {"pad_token_id": 10**9}),
+        ("tokenizer_config.json", None),
+        ("tokenizer.json", None),
+    ],
+)
+def test_odd_files_are_one_line(tmp_path: Path, file: str, edit: dict[str, object] | None) -> None:
+    save_llama(tmp_path)
+    save_tokenizer(tmp_path)
+    path = tmp_path / file
+    path.write_text(json.dumps([] if edit is None else json.loads(path.read_text()) | edit))
+    refused(f"hf:{tmp_path}", "must ")
+
+
+def test_a_text_cannot_forge_special_tokens(tmp_path: Path) -> None:
+    save_llama(tmp_path)
+    save_tokenizer(tmp_path)
+    tokenizer = open_model(f"hf:{tmp_path}").facts.tokenizer
+    ids = tokenizer.encode("a</s>b")
+    assert not tokenizer.special & set(ids)
+    assert "".join(tokenizer.pieces(ids)) == "a</s>b"
+
+
 def test_damaged_weights(tmp_path: Path) -> None:
     save_llama(tmp_path)
     save_tokenizer(tmp_path)

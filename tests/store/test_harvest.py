@@ -355,6 +355,9 @@ def edited(key, value):
         edited(["shards", -1, "file"], "train-00000.safetensors"),
         edited(["grid"], [2, 2]),
         edited(["rows", "test"], 10**12),
+        edited(["samples", "train"], 10**30),
+        edited(["model", "revision"], 5),
+        edited(["tokens", "norm"], {}),
     ],
 )
 def test_manifests_edited_by_hand_are_refused(model, samples, tmp_path, edit) -> None:
@@ -366,7 +369,7 @@ def test_manifests_edited_by_hand_are_refused(model, samples, tmp_path, edit) ->
     with pytest.raises(UserError) as error:
         ActivationStore.open(tmp_path / "s")
     assert "\n" not in str(error.value)
-    assert "manifest.json" in str(error.value) or "shards like" in str(error.value)
+    assert any(text in str(error.value) for text in ("manifest.json", "shards like", "its manifest counts"))
 
 
 @pytest.mark.parametrize("name", ["samples.json", "moments.safetensors"])

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from monoseme.core.errors import UserError, refuse
+from monoseme.core.files import read_json
+from monoseme.core.parse import Entry
 from monoseme.core.seeds import derive
 from monoseme.models.facts import ModelFacts
 from monoseme.models.hooked import HookedModel
@@ -25,6 +27,8 @@ from monoseme.models.picture import as_pixels
 __all__ = ["open_hugging"]
 
 RANDOM_CAVEAT = "Random weights in the shape of this model: a control, not a model."
+INDEX = "model.safetensors.index.json"
+LONGEST = 160  # characters of what transformers says of an error
 LEADING = ("cls_token", "class_embedding", "distillation_token", "register_tokens")  # parameters that are tokens
 
 
@@ -73,8 +77,8 @@ def _ask(name: str, call: Callable[[], Any]) -> Any:
         return call()
     except UserError:
         raise
-    except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
-        why = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    except Exception as error:  # of any type: what it reads may be anything
+        why = " ".join(str(error).split())[:LONGEST] or type(error).__name__
         raise refuse(
             "model",
             "name a folder or a hub repository that transformers reads from safetensors, without code of its own",
@@ -88,7 +92,8 @@ def _class(name: str, config: Any) -> Any:
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    written = next(iter(config.architectures or []), "none")
+    listed = config.architectures
+    written = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], str) else "none"
     kind = getattr(transformers, written, None)
     known = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
     causal = any(written == value or written in value for value in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
@@ -112,6 +117,7 @@ def _module(name: str, kind: Any, config: Any, weights: str, seed: int) -> tuple
             torch.manual_seed(derive(seed, "hugging"))
             module = _ask(name, lambda: kind(config))
         return module.requires_grad_(False).eval(), f"random (seed {seed})"
+    _check_index(name)
     module, report = _ask(
         name,
         lambda: kind.from_pretrained(name, config=config, use_safetensors=True, output_loading_info=True),
@@ -122,6 +128,19 @@ def _module(name: str, kind: Any, config: Any, weights: str, seed: int) -> tuple
         shown = f"'hf:{name}', whose files lack {len(gone)}, first {gone[0]}"
         raise refuse("model", "have all its weights", shown, "Use complete weights, or weights='random' as a control.")
     return module.requires_grad_(False).eval(), "pretrained"
+
+
+def _check_index(name: str) -> None:
+    """Refuse an index of shards that names a pickle among them: transformers would open it as one."""
+    from transformers.utils.hub import cached_file
+
+    about = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
+    place = _ask(name, lambda: cached_file(name, INDEX, **about))
+    if place is None:
+        return
+    files = Entry(read_json(Path(place)), f"hf:{name}: {INDEX}").get("weight_map", dict).values()
+    if wrong := [file for file in files if not str(file).endswith(".safetensors")]:
+        raise refuse("model", "have its weights in safetensors", f"'hf:{name}' with {wrong[0]}", "Convert them first.")
 
 
 def _text_facts(name: str, module: Any, config: Any) -> dict[str, Any]:

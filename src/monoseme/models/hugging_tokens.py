@@ -27,9 +27,9 @@ class HuggingTokenizer:
         self._anchor: list[int] = self.encode("a")[-1:]
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
+        """Ids of a text; marks such as ``</s>`` written in it are the letters they are, and forge no special token."""
         # verbose: no warning about long texts, which are cut into windows later
-        return self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
+        return self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What each id shows as; part of a character shows as \ufffd.

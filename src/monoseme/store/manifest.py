@@ -36,7 +36,7 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     root = Entry(manifest, str(folder / "manifest.json"))
     for name in ("caveat", "hook", "dtype"):
         root.get(name, str)
-    for name in ("name", "weights"):
+    for name in ("name", "weights", "revision"):
         Entry(root.get("model", dict), f"{root.path}: model").get(name, str)
     _check_counts(root)
     check_tables(root, folder)
@@ -55,7 +55,7 @@ def _check_counts(root: Entry) -> None:
     """Counts and shapes, and that shards agree with them."""
     if root.get("d_in", int) < 1:
         raise refuse("path", "hold a manifest that agrees with itself", f"{root.path} with rows of width 0", AGAIN)
-    Entry(root.get("tokens", dict), f"{root.path}: tokens").get("policy", dict)
+    _check_tokens(Entry(root.get("tokens", dict), f"{root.path}: tokens"))
     if root.mapping().get("text") is not None:
         root.get("text", dict)
     found: dict[str, int] = dict.fromkeys(SPLITS, 0)
@@ -72,6 +72,18 @@ def _check_counts(root: Entry) -> None:
         if rows != found[split] or samples < 0:
             got = f"{rows} {split} rows of {samples} samples, {found[split]} in its shards"
             raise refuse("path", "hold a manifest that agrees with itself", f"{root.path} with {got}", AGAIN)
+
+
+def _check_tokens(tokens: Entry) -> None:
+    """What is said of dropped rows, when there is a limit to their norm."""
+    policy = Entry(tokens.get("policy", dict), f"{tokens.path}: policy")
+    if tokens.mapping().get("norm") is not None:
+        tokens.get("norm", dict)
+        if not isinstance(limit := policy.mapping().get("max_norm"), (int, float)) or isinstance(limit, bool):
+            raise refuse(f"{policy.path}: max_norm", "be a number", repr(limit), AGAIN)
+        dropped = Entry(tokens.get("high_norm", dict), f"{tokens.path}: high_norm")
+        for split in SPLITS:
+            dropped.get(split, int)
 
 
 def _samples(root: Entry, folder: Path) -> list[dict[str, Any]]:
@@ -91,13 +103,21 @@ def _samples(root: Entry, folder: Path) -> list[dict[str, Any]]:
             )
         found[splits[-1]] = found.get(splits[-1], 0) + rows
         grids.add((height, width))
-    if splits != [split for split in SPLITS for _ in range(counts[split])]:
+    # compared without laying out what is counted: a wrong count must not take all memory
+    if splits != sorted(splits, key=_place) or {split: splits.count(split) for split in SPLITS} != counts:
         raise refuse("path", "hold the samples its manifest counts", f"{table.path} of {len(splits)} samples", AGAIN)
+    if len({sample["id"] for sample in table.value}) < len(splits):
+        raise refuse("path", "give every sample its own id", table.path, AGAIN)
     if found != {split: root.get("rows", dict)[split] for split in SPLITS}:
         got = f"{root.path} with other rows than {table.path}"
         raise refuse("path", "hold a manifest that agrees with itself", got, AGAIN)
     _check_grid(root, grids)
     return table.value
+
+
+def _place(split: str) -> int:
+    """Where a split stands among the samples; behind all others, if it is none."""
+    return SPLITS.index(split) if split in SPLITS else len(SPLITS)
 
 
 def _check_grid(root: Entry, grids: set[tuple[int, int]]) -> None:
