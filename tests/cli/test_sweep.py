@@ -109,7 +109,7 @@ def test_a_setting_of_numbers_and_words_is_drawn(tmp_path: Path) -> None:
 
     points = [{"featurizer": "a", "lr": lr} for lr in (0.2, "x", 0.1, None)]
     record = describe_sweep(sweep(lambda point, folder: {"fvu": 1.0}, points, tmp_path))
-    assert [p.label for p in record.scatters[0].points] == ["lr 0.1", "lr 0.2", "lr x", "lr None"]
+    assert [p.label for p in record.scatters[0].points] == ["lr 0.1", "lr 0.2", "lr x", "lr null"]
 
 
 MISTAKES = {

@@ -174,3 +174,10 @@ def test_a_missing_driver_is_named(monkeypatch) -> None:
 
     monkeypatch.setattr("fsspec.core.url_to_fs", missing)
     refused("path", lambda: ActivationStore.open("s3://bucket/store"), "Install s3fs to access S3")
+
+
+def test_a_file_system_in_which_folders_must_be_made(model, samples, tmp_path, monkeypatch) -> None:
+    url, options = f"file://{tmp_path}/deep/store", {"shard_rows": 50}
+    harvest(model, samples, "block", url, **options)
+    other_machine(monkeypatch, tmp_path)
+    same(ActivationStore.open(url), harvest(model, samples, "block", tmp_path / "s", **options))

@@ -146,7 +146,15 @@ class Remote:
         """Copy a finished local store to the URL, its manifest last."""
         names = [name for name in payload(folder) if name != MANIFEST]
         for name in (*names, MANIFEST):
-            self._fs.put_file(str(folder / name), self._place(name))
+            self._put(folder / name, self._place(name))
+
+    def _put(self, file: Path, place: str) -> None:
+        try:
+            self._fs.put_file(str(file), place)
+        except FileNotFoundError:
+            # a file system has folders, which must be made first; of an object store this would make a bucket
+            self._fs.makedirs(place.rpartition("/")[0], exist_ok=True)
+            self._fs.put_file(str(file), place)
 
     def keep(self, folder: Path) -> None:
         """Make the local store that was published the copy to read from."""
