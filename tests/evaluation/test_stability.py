@@ -240,6 +240,7 @@ BAD = [
     (lambda: stability([A]), "featurizers"),
     (lambda: stability([A, gaussian(4, 2, 7)]), "featurizers"),
     (lambda: stability([A, torch.zeros_like(A)]), "featurizers[1]"),
+    (lambda: stability([A, A * float("nan")]), "featurizers[1]"),
     (lambda: stability([A, A], thresholds=(1.0,)), "thresholds"),
     (lambda: stability([A, A], densities=[np.ones(4)]), "densities"),
     (lambda: stability([A, A], densities=[np.ones(4), np.ones(3)]), "densities[1]"),

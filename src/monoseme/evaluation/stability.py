@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -126,6 +126,12 @@ def stability(
     atoms = [given if isinstance(given, Tensor) else given.atoms for given in featurizers]
     if len(atoms) < 2:
         raise refuse("featurizers", "be at least two", len(atoms), "Fit another seed.")
+    for i, each in enumerate(atoms):
+        if each.ndim != 3 or not bool(torch.isfinite(each).all()):
+            got = f"{tuple(each.shape)}" + ("" if each.ndim != 3 else " with NaN or infinity")
+            raise refuse(f"featurizers[{i}]", "have finite atoms (G, b, d)", got, "Scalar atoms have b = 1.")
+    if sign not in (None, *get_args(Sign)):
+        raise refuse("sign", "be 'free' or 'nonneg'", repr(sign), "By default that of the featurizers.")
     widths = sorted({each.shape[2] for each in atoms})
     if len(widths) > 1:
         raise refuse("featurizers", "have one width", widths, "Only rows of one hook can be compared.")
