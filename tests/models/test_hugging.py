@@ -236,6 +236,7 @@ def test_a_text_cannot_forge_special_tokens(tmp_path: Path) -> None:
     save_llama(tmp_path)
     save_tokenizer(tmp_path)
     tokenizer = open_model(f"hf:{tmp_path}").facts.tokenizer
+    assert tokenizer is not None
     ids = tokenizer.encode("a</s>b")
     assert not tokenizer.special & set(ids)
     assert "".join(tokenizer.pieces(ids)) == "a</s>b"

@@ -177,7 +177,7 @@ def test_a_missing_driver_is_named(monkeypatch) -> None:
 
 
 def test_a_file_system_in_which_folders_must_be_made(model, samples, tmp_path, monkeypatch) -> None:
-    url, options = f"file://{tmp_path}/deep/store", {"shard_rows": 50}
-    harvest(model, samples, "block", url, **options)
+    url = f"file://{tmp_path}/deep/store"
+    harvest(model, samples, "block", url, shard_rows=50)
     other_machine(monkeypatch, tmp_path)
-    same(ActivationStore.open(url), harvest(model, samples, "block", tmp_path / "s", **options))
+    same(ActivationStore.open(url), harvest(model, samples, "block", tmp_path / "s", shard_rows=50))
