@@ -1,0 +1,1 @@
+"""Checkpoints of other libraries, read without running any code of theirs."""
