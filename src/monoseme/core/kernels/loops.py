@@ -8,11 +8,9 @@ products; nothing else of fast-math is on, so NaN stays NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numba import njit
+
+from monoseme.core.compiled import compiled
 
 __all__ = ["decode", "gather", "outer", "select", "sort_by_block", "values_grad"]
 
@@ -20,19 +18,7 @@ CHUNK = 64
 FLAGS = {"reassoc", "contract", "nsz"}
 
 
-def _compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`njit`, kept on disk where a folder for that can be written, else for this process only (locked containers)."""
-
-    def compiled(loop: Callable[..., Any]) -> Any:
-        try:
-            return njit(cache=True, **options)(loop)
-        except RuntimeError:  # numba: "no locator available"
-            return njit(**options)(loop)
-
-    return compiled
-
-
-@_compiled(fastmath=FLAGS)
+@compiled(fastmath=FLAGS)
 def _scores(row, b, nonneg, scores, maxima):
     """Squared block norms of one projected row, and the largest of every chunk of 64."""
     n_blocks = len(scores)
@@ -58,7 +44,7 @@ def _scores(row, b, nonneg, scores, maxima):
         maxima[chunk] = best
 
 
-@_compiled()
+@compiled()
 def _kth_largest(values, count, k):
     """The k-th largest of values[:count] by quickselect; reorders `values`. Needs 1 ≤ k ≤ count."""
     low, high, target = 0, count - 1, count - k
@@ -83,7 +69,7 @@ def _kth_largest(values, count, k):
     return values[target]
 
 
-@_compiled(nogil=True)
+@compiled(nogil=True)
 def select(low, high, pre, b, nonneg, k, indices, counts):
     """Write the k largest blocks of every row to `indices` (n, k), ascending, and how many there are to `counts`.
 
@@ -131,7 +117,7 @@ def select(low, high, pre, b, nonneg, k, indices, counts):
         counts[n] = written
 
 
-@_compiled(nogil=True)
+@compiled(nogil=True)
 def gather(low, high, pre, indptr, indices, values):
     """values[p] = pre of the block of entry p, on its row."""
     b = values.shape[1]
@@ -141,7 +127,7 @@ def gather(low, high, pre, indptr, indices, values):
                 values[p, c] = pre[n, indices[p] * b + c]
 
 
-@_compiled(nogil=True, fastmath=FLAGS)
+@compiled(nogil=True, fastmath=FLAGS)
 def decode(low, high, values, indptr, indices, atoms, out):
     """out[n] = Σ_p values[p] · atoms[indices[p]], over the entries p of row n."""
     b, d = values.shape[1], out.shape[1]
@@ -156,7 +142,7 @@ def decode(low, high, values, indptr, indices, atoms, out):
                     row[i] += value * atom[i]
 
 
-@_compiled(nogil=True, fastmath=FLAGS)
+@compiled(nogil=True, fastmath=FLAGS)
 def values_grad(low, high, rows, indptr, indices, atoms, out):
     """out[p, c] = ⟨atoms[indices[p], c], rows[n]⟩ for the entries p of row n."""
     b, d = out.shape[1], rows.shape[1]
@@ -171,7 +157,7 @@ def values_grad(low, high, rows, indptr, indices, atoms, out):
                 out[p, c] = total
 
 
-@_compiled(nogil=True, fastmath=FLAGS)
+@compiled(nogil=True, fastmath=FLAGS)
 def outer(low, high, values, row_of, pointer, order, rows, out):
     """out[g, c] = Σ_p values[p, c] · rows[row of p], over the entries p of block g."""
     b, d = values.shape[1], rows.shape[1]
@@ -187,7 +173,7 @@ def outer(low, high, values, row_of, pointer, order, rows, out):
                     target[i] += value * row[i]
 
 
-@_compiled(nogil=True)
+@compiled(nogil=True)
 def sort_by_block(indices, pointer, order):
     """Positions of the entries sorted by block, stable: one counting pass, given where each block starts."""
     cursor = pointer[:-1].copy()

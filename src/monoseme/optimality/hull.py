@@ -1,0 +1,266 @@
+"""The hull condition (H), feature by feature: bounds of the distance D_j, each with its witness.
+
+A dictionary can only be a local minimum if, for every live j, there are weights a_i ≥ 0 on the rows I_j where j is off
+with Σ a_i = 1 and
+
+    1 - c_jk = Σ_{i ∈ I_j} a_i z_ik / m_k          for all k ≠ j                (H; arXiv 2606.02385, hull condition)
+
+c_jk = ⟨w_j, w_k⟩, m_k = E[z_k]. λ does not appear. With a fixed bias the sum is free: a cone instead of a hull. In the
+scaled codes y_ik = z_ik / √m_k and g_k = √m_k (1 - c_jk) the violation is a distance,
+
+    D_j = min_a ‖g - Σ_i a_i y_i‖                                                (ours)
+
+Any a bounds it from above. Any direction β bounds it from below: with β₀ = -max_{I_j} ⟨β, z_i⟩ (cone: 0, and β must not
+be positive on any of these rows), γ = Σ β_k m_k (1 - c_jk) + β₀ and S = Σ m_k β_k², D_j ≥ γ / √S, and moving along β
+lowers the loss by at least λ (2eγ - e²S) for every e ≤ e_max (see `guaranteed`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from monoseme.core.seeds import rng
+from monoseme.optimality.columns import Columns
+from monoseme.optimality.latents import Latents
+
+__all__ = ["Direction", "Hull", "HullSettings", "Weights"]
+
+
+@dataclass(frozen=True)
+class HullSettings:
+    """How hard to try.
+
+    Attributes
+    ----------
+    tolerance
+        A feature is inside when D_j ≤ tolerance · ‖g‖.
+    iterations
+        Most steps on one set of rows.
+    rounds
+        Most times that rows are added.
+    tight
+        An outside feature is left when its bounds are this close, D_low ≥ tight · D_up.
+    seed
+        Of the rows that are tried first.
+    """
+
+    tolerance: float = 1e-6
+    iterations: int = 3000
+    rounds: int = 40
+    tight: float = 0.9
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights on rows, and how far from g they end: an upper bound of D_j.
+
+    Equal weights on all of I_j are not written out: then `rows` is empty, and `even` is their sum.
+    """
+
+    rows: Int64[np.ndarray, " m"]
+    weight: Float64[np.ndarray, " m"]
+    distance: float
+    even: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """β, β₀ with γ > 0: a lower bound of D_j, and a guaranteed descent.
+
+    `most` is e_max, the largest step at which no code of j becomes negative.
+    """
+
+    index: Int64[np.ndarray, " s"]
+    weight: Float64[np.ndarray, " s"]
+    offset: float
+    gamma: float
+    size: float  # S
+    most: float
+
+    @property
+    def bound(self) -> float:
+        """Lower bound of D_j, γ / √S; infinite when only the bias moves."""
+        return self.gamma / self.size**0.5 if self.size > 0 else np.inf
+
+    @property
+    def step(self) -> float:
+        """The best allowed e."""
+        return min(self.gamma / self.size if self.size > 0 else np.inf, self.most)
+
+    @property
+    def guaranteed(self) -> float:
+        """(2eγ - e²S) at the best allowed e: times λ, the loss that goes for certain."""
+        e = self.step
+        return 2 * e * self.gamma - e * e * self.size if self.gamma > 0 else 0.0
+
+
+class Hull:
+    """The condition of all features of one set of codes; `decide` is called a feature at a time, from any thread."""
+
+    def __init__(self, latents: Latents, by: Columns, settings: HullSettings | None = None) -> None:
+        self.latents, self.by = latents, by
+        self.settings = HullSettings() if settings is None else settings
+        live = by.mass > 0
+        self.root = np.sqrt(by.mass)
+        self.scale = np.divide(1.0, self.root, out=np.zeros_like(self.root), where=live)
+        self.codes = (latents.indptr, latents.indices, np.asarray(latents.values, np.float64))
+        self.row_sums = np.zeros(latents.n_rows)
+        if not latents.learned_bias:
+            owner = np.repeat(np.arange(latents.n_rows), np.diff(latents.indptr))
+            self.row_sums = np.bincount(owner, weights=self.codes[2], minlength=latents.n_rows)
+
+    def target(self, j: int) -> Float64[np.ndarray, " K"]:
+        """g of feature j; its own coordinate is left out (0)."""
+        cosine = self.latents.atoms @ self.latents.atoms[j]
+        g = self.root * (1.0 - np.clip(cosine, -1.0, 1.0))
+        g[j] = 0.0
+        return g
+
+    def off(self, j: int) -> Int64[np.ndarray, " m"]:
+        """Rows on which feature j is off, I_j."""
+        mask = np.ones(self.latents.n_rows, bool)
+        mask[self.by.of(j)[0]] = False
+        return np.flatnonzero(mask)
+
+    def scores(self, rows: Int64[np.ndarray, " m"], direction: Float64[np.ndarray, " K"]) -> Float64[np.ndarray, " m"]:
+        """⟨direction, z_i⟩ on the given rows."""
+        from monoseme.optimality import loops
+
+        out = np.empty(len(rows))
+        loops.scores(rows, *self.codes, direction, out)
+        return out
+
+    def uniform(self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"]) -> Weights:
+        """Equal weights on all of I_j (cone: of the best sum). Exact for independent orthogonal features."""
+        from monoseme.optimality import loops
+
+        total = self.by.mass * self.latents.n_rows
+        active = np.asarray(self.by.of(j)[0], np.int64)
+        loops.sum_rows(active, np.full(len(active), -1.0), *self.codes, total)
+        total[j] = 0.0
+        y = self.scale * total / max(len(rows), 1)
+        sum_ = 1.0
+        if not self.latents.learned_bias and y @ y > 0:
+            sum_ = max(float(y @ g) / float(y @ y), 0.0)
+        return Weights(np.zeros(0, np.int64), np.zeros(0), float(np.linalg.norm(g - sum_ * y)), sum_)
+
+    def direction(
+        self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"], beta: Float64[np.ndarray, " K"]
+    ) -> Direction:
+        """Complete β by the β₀ (cone: by the shift) that makes it valid on all rows of I_j, and measure it."""
+        high = self.scores(rows, beta) if len(rows) else np.zeros(0)
+        offset = 0.0
+        if self.latents.learned_bias:
+            offset = -float(high.max()) if len(rows) else 1.0
+        elif len(rows) and high.max() > 0:
+            sums = self.row_sums[rows]
+            up = high > 0
+            # lowering every coordinate alike takes z's sum times the shift away from every row
+            shift = float((high[up] / sums[up]).max()) * (1 + 1e-12)
+            beta = np.where(self.by.mass > 0, beta - shift, 0.0)
+            beta[j] = 0.0
+        index = np.flatnonzero(beta)
+        gamma = float((beta * self.root) @ g) + offset
+        size = float(self.by.mass @ np.square(beta))
+        return Direction(index, beta[index], offset, gamma, size, self._most(j, beta, offset))
+
+    def _most(self, j: int, beta: Float64[np.ndarray, " K"], offset: float) -> float:
+        active, own = self.by.of(j)
+        moved = self.scores(np.asarray(active, np.int64), beta) + offset
+        down = moved > 0
+        return float((own[down] / moved[down]).min()) if down.any() else np.inf
+
+    def decide(self, j: int, floor: float = 0.0) -> tuple[Weights | None, Direction | None]:
+        """Bounds of D_j from both sides, with the witnesses that were found.
+
+        Parameters
+        ----------
+        j
+            The feature.
+        floor
+            A distance below which nothing more is asked (a noise floor).
+
+        Returns
+        -------
+        Weights, Direction
+            The best upper and lower bound; either may be ``None`` when none was found (never fires: both).
+        """
+        if self.by.mass[j] <= 0:
+            return None, None
+        rows, g = self.off(j), self.target(j)
+        tol = max(self.settings.tolerance * float(np.linalg.norm(g)), floor)
+        if len(rows) == 0:  # never off: the bias can take over (cone: every code can shrink)
+            beta = np.zeros_like(g) if self.latents.learned_bias else g * self.scale
+            return None, self.direction(j, rows, g, beta)
+        best = self.uniform(j, rows, g)
+        if best.distance <= tol:
+            return best, None
+        return self._search(j, rows, g, tol, best)
+
+    def _search(
+        self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"], tol: float, best: Weights
+    ) -> tuple[Weights, Direction | None]:
+        """FISTA on a few rows, then the rows that object are added, until one side is proven."""
+        from monoseme.optimality import loops
+
+        settings, cone = self.settings, not self.latents.learned_bias
+        few = min(len(rows), max(512, 3 * int((g > 0).sum())))
+        chosen = np.zeros(len(rows), bool)
+        chosen[rng(settings.seed, "hull", j).permutation(len(rows))[:few]] = True
+        pool = np.flatnonzero(chosen)
+        start: Float64[np.ndarray, " m"] = np.full(len(pool), best.even / len(pool))
+        found: Direction | None = None
+        for _ in range(settings.rounds):
+            ptr, idx, val = loops.copy_rows(rows[pool], *self.codes, self.scale)
+            lipschitz = 1.1 * loops.spectral(ptr, idx, val, len(g), not cone)
+            a, rho = start, np.empty_like(g)
+            _, norm = loops.fista(
+                ptr, idx, val, g, a, rho, lipschitz, settings.iterations, 0.5 * tol, settings.tight, cone
+            )
+            if norm < best.distance:
+                best = Weights(rows[pool][a > 0], a[a > 0], float(norm))
+            if norm <= tol:
+                return best, found
+            beta = rho * self.scale
+            candidate = self.direction(j, rows, g, beta)
+            if candidate.gamma > 1e-12 * float(g @ g) and (found is None or candidate.bound > found.bound):
+                found = candidate
+            if found is not None and found.bound >= settings.tight * best.distance:
+                break
+            new = self._objectors(rows, beta, chosen)
+            if not len(new):
+                break  # every row is in, or none objects: this is as far as the steps reach
+            chosen[new] = True
+            pool, start = np.concatenate([pool, new]), np.concatenate([a, np.zeros(len(new))])
+        return best, found
+
+    def _objectors(
+        self, rows: Int64[np.ndarray, " m"], beta: Float64[np.ndarray, " K"], chosen: Bool[np.ndarray, " m"]
+    ) -> Int64[np.ndarray, " new"]:
+        """Places of the rows outside the pool that reach furthest along β."""
+        high = self.scores(rows, beta)
+        high[chosen] = -np.inf
+        many = min(max(256, len(rows) // 64), int((~chosen).sum()))
+        if many == 0:
+            return np.zeros(0, np.int64)
+        top = np.argpartition(high, -many)[-many:]
+        return top[high[top] > -np.inf]
+
+    def sparsest(self, j: int, direction: Direction) -> Direction:
+        """Of a direction and its 1, 2 and 4 largest parts, the one that guarantees most: few partners, longer steps."""
+        rows, g = self.off(j), self.target(j)
+        share = direction.weight * self.root[direction.index] * g[direction.index]
+        order, best = np.argsort(-share), direction
+        for s in (1, 2, 4):
+            if s >= len(order):
+                break
+            beta = np.zeros_like(g)
+            beta[direction.index[order[:s]]] = direction.weight[order[:s]]
+            candidate = self.direction(j, rows, g, beta)
+            if candidate.guaranteed > best.guaranteed:
+                best = candidate
+        return best
