@@ -141,6 +141,8 @@ class Hull:
         total = self.by.mass * self.latents.n_rows
         active = np.asarray(self.by.of(j)[0], np.int64)
         loops.sum_rows(active, np.full(len(active), -1.0), *self.codes, total)
+        # a latent that never fires on I_j leaves only the rounding of the difference
+        total[np.abs(total) < 1e-12 * self.by.mass * self.latents.n_rows] = 0.0
         total[j] = 0.0
         y = self.scale * total / max(len(rows), 1)
         sum_ = 1.0
@@ -227,7 +229,8 @@ class Hull:
                 return best, found
             beta = rho * self.scale
             candidate = self.direction(j, rows, g, beta)
-            if candidate.gamma > 1e-12 * float(g @ g) and (found is None or candidate.bound > found.bound):
+            # a bound below a tenth of the tolerance could be rounding
+            if candidate.bound > 0.1 * tol and (found is None or candidate.bound > found.bound):
                 found = candidate
             if found is not None and found.bound >= settings.tight * best.distance:
                 break

@@ -121,10 +121,9 @@ def _to_simplex(v, total):
             if v[i] > tau:
                 mass += v[i]
                 kept += 1
-        new = (mass - total) / kept
-        if kept == count:
+        if kept >= count or kept == 0:
             break
-        count, tau = kept, new
+        count, tau = kept, (mass - total) / kept
     for i in range(n):
         v[i] = v[i] - tau if v[i] > tau else 0.0
 
@@ -143,7 +142,7 @@ def fista(ptr, idx, val, g, a, rho, lipschitz, most, tol, enough, cone):
     _residual(ptr, idx, val, a, g, rho)
     last = 0.5 * np.dot(rho, rho)
     if lipschitz <= 0.0:
-        lipschitz = 1e-300
+        lipschitz = 1.0  # rows all alike: nothing to learn from their spread; too small a guess is raised below
     for step in range(most + 1):
         norm = np.sqrt(2.0 * last)
         if norm <= tol or step % 10 == 0 or step == most:
