@@ -55,7 +55,7 @@ def test_verdicts_are_the_linear_programs_and_certificates_are_kept(kind: str, l
             if direction is None:
                 off = np.flatnonzero(z[:, j] == 0)
                 index = weights.rows if len(weights.rows) else off
-                a = weights.weight if len(weights.rows) else np.full(len(off), weights.even / len(off))
+                a = weights.weight if len(weights.rows) else np.full(len(off), weights.even / max(len(off), 1))
                 assert check_witness(w, z, j, "rows", index, a, 0.0, learned_bias, tol)
                 continue
             outside += 1

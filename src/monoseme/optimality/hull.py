@@ -84,6 +84,8 @@ class Direction:
     @property
     def bound(self) -> float:
         """Lower bound of D_j, γ / √S; infinite when only the bias moves."""
+        if self.gamma <= 0:
+            return 0.0
         return self.gamma / self.size**0.5 if self.size > 0 else np.inf
 
     @property
@@ -195,12 +197,13 @@ class Hull:
             return None, None
         rows, g = self.off(j), self.target(j)
         tol = max(self.settings.tolerance * float(np.linalg.norm(g)), floor)
-        if len(rows) == 0:  # never off: the bias can take over (cone: every code can shrink)
-            beta = np.zeros_like(g) if self.latents.learned_bias else g * self.scale
-            return None, self.direction(j, rows, g, beta)
+        if len(rows) == 0 and self.latents.learned_bias:  # never off: the bias can take over
+            return None, self.direction(j, rows, g, np.zeros_like(g))
         best = self.uniform(j, rows, g)
         if best.distance <= tol:
             return best, None
+        if len(rows) == 0:
+            return best, self.direction(j, rows, g, g * self.scale)
         return self._search(j, rows, g, tol, best)
 
     def _search(

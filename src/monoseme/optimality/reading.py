@@ -1,0 +1,129 @@
+"""From what a user has (arrays, scipy matrices, `Code`) to `Latents`. What is changed on the way is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from monoseme.core.code import Code
+from monoseme.core.errors import refuse
+from monoseme.optimality.latents import Latents
+
+__all__ = ["as_code", "as_matrix", "latents"]
+
+
+def as_matrix(value: object, argument: str, width: int | None = None) -> Float64[np.ndarray, "n d"]:
+    """Return a floating-point matrix in float64; integers, other shapes, NaN and infinity are refused in one line."""
+    array = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+    if not isinstance(array, np.ndarray):
+        raise refuse(argument, "be a tensor or an array", type(value).__name__, "Convert it with np.asarray.")
+    if array.dtype.kind != "f":
+        raise refuse(argument, "hold floating-point numbers", array.dtype, "Convert it with .astype('float64').")
+    if array.ndim != 2 or 0 in array.shape or (width is not None and array.shape[1] != width):
+        wanted = "(n, d)" if width is None else f"(n, {width})"
+        raise refuse(argument, f"have the shape {wanted}, none of them 0", array.shape, "One row each.")
+    array = np.asarray(array, np.float64)
+    finite = np.isfinite(array).all(1)
+    if not finite.all():
+        fix = "Drop it, or find what made it."
+        raise refuse(argument, "be finite", f"NaN or infinity in row {int(np.argmin(finite))}", fix)
+    return array
+
+
+def as_code(codes: object, n: int, n_blocks: int, block_size: int = 1) -> Code:
+    """Return codes as a `Code` of n rows over the blocks: dense (n, K) or (n, G, b), scipy sparse (n, K), or `Code`."""
+    fix = "Codes and atoms of one dictionary have equally many blocks; codes and rows are equally many."
+    if isinstance(codes, Code):
+        shape, wanted = (codes.n_rows, codes.n_blocks, codes.block_size), (n, n_blocks, block_size)
+        if shape != wanted:
+            raise refuse("codes", f"be of {wanted} (rows, blocks, block size)", shape, fix)
+        code = codes.to("cpu")
+    elif hasattr(codes, "tocsr"):
+        code = _from_scipy(codes, n, n_blocks, block_size, fix)
+    else:
+        code = _from_dense(codes, n, n_blocks, block_size, fix)
+    if not bool(torch.isfinite(code.values).all()):
+        bad = int((~torch.isfinite(code.values).all(1)).nonzero()[0])
+        raise refuse("codes", "be finite", f"NaN or infinity in row {int(code.rows[bad])}", "Find what made it.")
+    return code
+
+
+def _from_scipy(codes: Any, n: int, n_blocks: int, block_size: int, fix: str) -> Code:
+    if codes.shape != (n, n_blocks) or block_size != 1:
+        raise refuse("codes", f"have the shape {(n, n_blocks)}", codes.shape, fix)
+    rows = codes.tocsr().copy()
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    rows.sort_indices()
+    indptr = torch.from_numpy(rows.indptr.astype(np.int64))
+    values = torch.from_numpy(rows.data.astype(np.float64)).unsqueeze(1)
+    return Code(indptr, torch.from_numpy(rows.indices.astype(np.int32)), values, n_blocks)
+
+
+def _from_dense(codes: object, n: int, n_blocks: int, block_size: int, fix: str) -> Code:
+    array = codes.detach().cpu().numpy() if isinstance(codes, Tensor) else codes
+    if not isinstance(array, np.ndarray):
+        raise refuse("codes", "be an array, a tensor, a scipy sparse matrix or a Code", type(codes).__name__, fix)
+    if array.dtype.kind != "f":
+        raise refuse("codes", "hold floating-point numbers", array.dtype, "Convert them with .astype('float64').")
+    shapes = [(n, n_blocks, block_size)] + ([(n, n_blocks)] if block_size == 1 else [])
+    if array.shape not in shapes:
+        raise refuse("codes", f"have the shape {shapes[-1]}", array.shape, fix)
+    return Code.from_dense(torch.from_numpy(np.array(array, np.float64).reshape(n, n_blocks, block_size)))
+
+
+def unit(
+    atoms: Float64[np.ndarray, "K d"], notes: list[str]
+) -> tuple[Float64[np.ndarray, "K d"], Float64[np.ndarray, " K"]]:
+    """Unit atoms and the norms they had; atoms of norm zero stay zero, for they cannot be used."""
+    norms = np.linalg.norm(atoms, axis=1)
+    off = np.abs(norms - 1) > 1e-6
+    if off.any():
+        low, high = norms[off].min(), norms[off].max()
+        notes.append(
+            f"{int(off.sum()):,} of {len(norms):,} atoms were not of norm 1 ({low:.3g} to {high:.3g}): they were "
+            "rescaled, and their codes with them"
+        )
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    return atoms * scale[:, None], norms
+
+
+def latents(
+    atoms: Float[np.ndarray, "K d"],
+    bias: Float[np.ndarray, " d"] | None,
+    code: Code,
+    learned_bias: bool = True,
+    notes: Sequence[str] = (),
+) -> Latents:
+    """Bring scalar codes (b = 1) to the one form of the theory.
+
+    Atoms are made unit and codes rescaled, reconstructions stay as they are. When any code is negative, every scalar
+    counts as two atoms: latent 2g is +w_g, latent 2g + 1 is -w_g.
+    """
+    said = list(notes)
+    w = as_matrix(atoms, "atoms")
+    w, norms = unit(w, said)
+    k, d = w.shape
+    b = np.zeros(d) if bias is None else np.asarray(bias, np.float64)
+    if b.shape != (d,) or not np.isfinite(b).all():
+        raise refuse("bias", f"be a finite vector of {d}", b.shape, "It is the reconstruction of an empty code.")
+    indptr = code.indptr.numpy().astype(np.int64)
+    indices, values = code.indices.numpy().astype(np.int32), code.values[:, 0].double().numpy()
+    values = values * norms[indices]
+    live = values != 0
+    if not live.all():
+        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[live]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(indptr) - 1))]).astype(np.int64)
+        indices, values = indices[live], values[live]
+    owner, side = np.arange(k), np.ones(k, np.int64)
+    if (values < 0).any():
+        said.append("codes are signed: a scalar counts as two atoms, latent 2g is +w and 2g + 1 is -w")
+        indices = (2 * indices + (values < 0)).astype(np.int32)
+        w = np.stack([w, -w], 1).reshape(2 * k, d)
+        owner, side = np.repeat(owner, 2), np.tile(np.array([1, -1]), k)
+    return Latents(w, b, indptr, indices, np.abs(values), owner, side, learned_bias, tuple(said))
