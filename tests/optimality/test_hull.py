@@ -54,9 +54,11 @@ def test_verdicts_are_the_linear_programs_and_certificates_are_kept(kind: str, l
             assert feasible(w, z, j, learned_bias) == inside, (kind, seed, j)
             if direction is None:
                 off = np.flatnonzero(z[:, j] == 0)
-                index = weights.rows if len(weights.rows) else off
-                a = weights.weight if len(weights.rows) else np.full(len(off), weights.even / max(len(off), 1))
-                assert check_witness(w, z, j, "rows", index, a, 0.0, learned_bias, tol)
+                a = np.zeros(len(z))
+                a[off] = weights.even / max(len(off), 1)
+                a[weights.rows] += weights.weight
+                index = np.flatnonzero(a)
+                assert check_witness(w, z, j, "rows", index, a[index], 0.0, learned_bias, tol)
                 continue
             outside += 1
             for shown in (direction, hull.sparsest(j, direction)):

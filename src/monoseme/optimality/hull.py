@@ -26,6 +26,8 @@ from monoseme.core.seeds import rng
 from monoseme.optimality.columns import Columns
 from monoseme.optimality.latents import Latents
 
+MOST_ROWS = 8192  # a third of the rows that are tried first, at most
+
 __all__ = ["Direction", "Hull", "HullSettings", "Weights"]
 
 
@@ -58,7 +60,7 @@ class HullSettings:
 class Weights:
     """Weights on rows, and how far from g they end: an upper bound of D_j.
 
-    Equal weights on all of I_j are not written out: then `rows` is empty, and `even` is their sum.
+    `even` is the sum of equal weights on all of I_j, which are not written out; those in `weight` come on top of them.
     """
 
     rows: Int64[np.ndarray, " m"]
@@ -100,6 +102,14 @@ class Direction:
         return 2 * e * self.gamma - e * e * self.size if self.gamma > 0 else 0.0
 
 
+def _under(first, matrix):
+    """A compressed matrix with one dense row on top."""
+    ptr, idx, val = matrix
+    live = np.flatnonzero(first).astype(np.int32)
+    ptr = np.concatenate([[0], ptr + len(live)])
+    return ptr, np.concatenate([live, idx]), np.concatenate([first[live], val])
+
+
 class Hull:
     """The condition of all features of one set of codes; `decide` is called a feature at a time, from any thread."""
 
@@ -136,8 +146,8 @@ class Hull:
         loops.scores(rows, *self.codes, direction, out)
         return out
 
-    def uniform(self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"]) -> Weights:
-        """Equal weights on all of I_j (cone: of the best sum). Exact for independent orthogonal features."""
+    def _middle(self, j: int, rows: Int64[np.ndarray, " m"]) -> Float64[np.ndarray, " K"]:
+        """Mean of the scaled codes over I_j."""
         from monoseme.optimality import loops
 
         total = self.by.mass * self.latents.n_rows
@@ -146,7 +156,11 @@ class Hull:
         # a latent that never fires on I_j leaves only the rounding of the difference
         total[np.abs(total) < 1e-12 * self.by.mass * self.latents.n_rows] = 0.0
         total[j] = 0.0
-        y = self.scale * total / max(len(rows), 1)
+        return self.scale * total / max(len(rows), 1)
+
+    def uniform(self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"]) -> Weights:
+        """Equal weights on all of I_j (cone: of the best sum). Exact for independent orthogonal features."""
+        y = self._middle(j, rows)
         sum_ = 1.0
         if not self.latents.learned_bias and y @ y > 0:
             sum_ = max(float(y @ g) / float(y @ y), 0.0)
@@ -213,21 +227,24 @@ class Hull:
         from monoseme.optimality import loops
 
         settings, cone = self.settings, not self.latents.learned_bias
-        few = min(len(rows), max(512, 3 * int((g > 0).sum())))
+        middle = self._middle(j, rows)
+        few = min(len(rows), max(512, 3 * min(int((g > 0).sum()), MOST_ROWS)))
         chosen = np.zeros(len(rows), bool)
         chosen[rng(settings.seed, "hull", j).permutation(len(rows))[:few]] = True
-        pool = np.flatnonzero(chosen)
-        start: Float64[np.ndarray, " m"] = np.full(len(pool), best.even / len(pool))
+        # half on the middle, half spread: a start in a corner takes ten times as many steps
+        pool, start = np.flatnonzero(chosen), np.full(few + 1, 0.5 * best.even / few)
+        start[0] = 0.5 * best.even
         found: Direction | None = None
         for _ in range(settings.rounds):
-            ptr, idx, val = loops.copy_rows(rows[pool], *self.codes, self.scale)
-            lipschitz = 1.1 * loops.spectral(ptr, idx, val, len(g), not cone)
+            matrix = _under(middle, loops.copy_rows(rows[pool], *self.codes, self.scale))
+            lipschitz = 1.1 * loops.spectral(*matrix, len(g), not cone)
             a, rho = start, np.empty_like(g)
             _, norm = loops.fista(
-                ptr, idx, val, g, a, rho, lipschitz, settings.iterations, 0.5 * tol, settings.tight, cone
+                *matrix, g, a, rho, lipschitz, settings.iterations, 0.5 * tol, settings.tight, cone
             )
             if norm < best.distance:
-                best = Weights(rows[pool][a > 0], a[a > 0], float(norm))
+                used = a[1:] > 0
+                best = Weights(rows[pool][used], a[1:][used], float(norm), float(a[0]))
             if norm <= tol:
                 return best, found
             beta = rho * self.scale
