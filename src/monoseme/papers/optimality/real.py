@@ -21,7 +21,7 @@ from monoseme.store import ActivationStore, Source, TokenPolicy, harvest
 __all__ = ["SEEDS", "SETTINGS", "WIDTHS", "Setting", "fitted", "gaussian", "rows", "store"]
 
 WIDTHS, SEEDS = (256, 512, 1024), (1, 2)
-BATCH, STEPS, LR, TRAIN_ROWS, TEST_ROWS = 1024, 1500, 1e-3, 40_000, 20_000
+BATCH, STEPS, LR, TRAIN_ROWS, TEST_ROWS = 1024, 1500, 3e-3, 40_000, 20_000
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("vision", "dinov2-small-saliency", "blocks.9", 1.0, TokenPolicy()),
+    Setting("vision", "dinov2-small-saliency", "blocks.9", 4.0, TokenPolicy()),
     # a row or two in a thousand holds most of the variance: dropped, as an audit does
-    Setting("text", "smollm2-135m", "blocks.15", 1.0, TokenPolicy(max_norm=10)),
+    Setting("text", "smollm2-135m", "blocks.15", 4.0, TokenPolicy(max_norm=10)),
 )
 
 
