@@ -1,0 +1,228 @@
+"""The wide limit in closed form: no dictionary of any width goes below the Huber loss of ‖x - b‖.
+
+Whatever the atoms and codes, E‖r‖² + 2λ E Σ z ≥ E h(‖x - b‖), row by row, with
+
+    h(t) = t² for t ≤ λ,   2λt - λ² beyond                                                      (Huber)
+
+because the cheapest way to write a vector is one atom along it. Equality: every row farther than λ from b fires exactly
+one atom, its own direction. So the best bias is the Huber location of the rows (the geometric median when all are
+farther than λ, the mean when none is), and the narrowest dictionary that reaches the limit has one atom for each
+distinct ray from it (arXiv 2606.02385, wide limit; the closed form is ours). Blocks share the bound: what they bring is
+fewer of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from monoseme.core.errors import refuse
+from monoseme.core.rows import RowSource
+from monoseme.optimality.reading import as_matrix
+
+__all__ = ["Cover", "WideLimit", "check_lam", "cover", "distinct_rays", "huber", "universal_bound", "wide_limit"]
+
+CHUNK = 8192
+
+
+def check_lam(lam: float) -> float:
+    """λ as a float; it must be a positive finite number."""
+    if isinstance(lam, bool) or not isinstance(lam, (int, float)) or not 0 < lam < math.inf:
+        raise refuse("lam", "be positive and finite", repr(lam), "It weighs the penalty 2·lam·‖z‖₁, in units of x.")
+    return float(lam)
+
+
+def huber(t: Float64[np.ndarray, " n"], lam: float) -> Float64[np.ndarray, " n"]:
+    """h(t): t² up to λ, then 2λt - λ²."""
+    return np.where(t <= lam, t * t, 2 * lam * t - lam * lam)
+
+
+@dataclass(frozen=True, eq=False)
+class WideLimit:
+    """The least loss of any dictionary on these rows, and what reaches it.
+
+    Attributes
+    ----------
+    bias
+        b*, the Huber location, raw units.
+    loss
+        L∞ = min_b E h(‖x - b‖), units of ‖x‖². Lower is better; nothing is below.
+    gap
+        How much `loss` may be above the true minimum at most (a duality gap).
+    rays
+        Number of atoms of the narrowest dictionary that reaches it: distinct directions of rows farther than λ.
+    directions
+        (rays, d) those atoms.
+    far
+        Share of rows farther than λ from b*. At 1 the bias is the geometric median, at 0 the mean.
+    """
+
+    bias: Float64[np.ndarray, " d"]
+    loss: float
+    gap: float
+    rays: int
+    directions: Float64[np.ndarray, "rays d"]
+    far: float
+
+    @property
+    def is_median(self) -> bool:
+        """Whether b* is the geometric median."""
+        return self.far == 1.0
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether b* is the mean."""
+        return self.far == 0.0
+
+
+Rows = np.ndarray | Tensor | RowSource
+
+
+def universal_bound(x: Rows, bias: Float64[np.ndarray, " d"], lam: float) -> float:
+    """E h(‖x - b‖): a lower bound of the loss of every dictionary with this bias."""
+    total = n = 0.0
+    for part in _parts(x):
+        total += float(huber(np.linalg.norm(part - bias, axis=1), lam).sum())
+        n += len(part)
+    return total / n
+
+
+def wide_limit(x: Rows, lam: float, tol: float = 1e-9, most: int = 10_000, ray_cosine: float = 1 - 1e-9) -> WideLimit:
+    """Solve the infinitely wide problem on these rows.
+
+    Parameters
+    ----------
+    x
+        (n, d) rows, or a `RowSource`; float64 sums. One pass over the rows a step.
+    lam
+        λ > 0, units of x.
+    tol
+        Stop when the duality gap is below tol · loss.
+    most
+        Most passes. When they end first, `gap` says how far it is.
+    ray_cosine
+        Directions count as one ray above this cosine.
+
+    Notes
+    -----
+    Minimised by reweighted means, w_i = min(1, λ/‖x_i - b‖): smooth and monotone, with no trouble at data points. The
+    dual point u_i = w_i (x_i - b), shifted to sum to zero and shrunk into ‖u_i‖ ≤ λ, bounds the minimum from below by
+    E[2⟨u, x - b⟩ - ‖u‖²].
+    """
+    lam = check_lam(lam)
+    whole = x if isinstance(x, RowSource) else as_matrix(x, "x")
+    bias = sum(part.sum(0) for part in _parts(whole)) / _count(whole)
+    loss = gap = math.inf
+    for _ in range(most):
+        loss, gap, following, far = _step(whole, bias, lam)
+        if gap <= tol * loss + 1e-300:
+            break
+        bias = following
+    directions = distinct_rays(whole, bias, lam, ray_cosine)
+    return WideLimit(bias, loss, max(gap, 0.0), len(directions), directions, far)
+
+
+def _step(x: Rows, bias: Float64[np.ndarray, " d"], lam: float) -> tuple[float, float, Float64[np.ndarray, " d"], float]:
+    """Loss at `bias`, its duality gap, the reweighted mean, and the share of far rows."""
+    n = loss = weight = far = 0.0
+    moved, dual_sum = np.zeros_like(bias), np.zeros_like(bias)
+    for part in _parts(x):
+        t = np.linalg.norm(part - bias, axis=1)
+        w = np.minimum(1.0, lam / np.maximum(t, lam))
+        loss, n, weight, far = loss + huber(t, lam).sum(), n + len(part), weight + w.sum(), far + (t > lam).sum()
+        moved += w @ part
+        dual_sum += w @ (part - bias)
+    mean = dual_sum / n
+    shrink = lam / (lam + float(np.linalg.norm(mean)))  # keeps every ‖u‖ ≤ λ after the shift
+    dual = 0.0
+    for part in _parts(x):
+        centred = part - bias
+        w = np.minimum(1.0, lam / np.maximum(np.linalg.norm(centred, axis=1), lam))
+        u = shrink * (w[:, None] * centred - mean)
+        dual += float((2 * (u * centred).sum(1) - np.square(u).sum(1)).sum())
+    return float(loss / n), float((loss - dual) / n), moved / weight, float(far / n)
+
+
+def distinct_rays(
+    x: Rows, bias: Float64[np.ndarray, " d"], lam: float, cosine: float = 1 - 1e-9
+) -> Float64[np.ndarray, "rays d"]:
+    """Directions (x_i - b)/‖x_i - b‖ of the rows farther than λ, one of each cluster (leaders, in order of rows)."""
+    found = np.zeros((0, len(bias)))
+    for part in _parts(x):
+        t = np.linalg.norm(part - bias, axis=1)
+        # a row at exactly λ fires nothing; rounding must not make it a ray
+        far = t > lam * (1 + 1e-9)
+        directions = (part[far] - bias) / t[far, None]
+        if len(found):
+            directions = directions[(directions @ found.T).max(1) <= cosine]
+        while len(directions):
+            leader = directions[:1]
+            found = np.concatenate([found, leader])
+            directions = directions[(directions @ leader.T)[:, 0] <= cosine]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Few atoms that come close to the wide limit: every row's loss is at most `excess` above it.
+
+    Attributes
+    ----------
+    atoms
+        (K, d), directions of rows.
+    assigned
+        The atom of each row; -1 where the row fires none.
+    loss
+        E of the one-atom-a-row code with these atoms.
+    """
+
+    atoms: Float64[np.ndarray, "K d"]
+    assigned: np.ndarray
+    loss: float
+
+
+def cover(x: np.ndarray | Tensor, bias: Float64[np.ndarray, " d"], lam: float, excess: float) -> Cover:
+    """Greedy set cover: with one atom at angle φ a row at distance t loses (t - λ)² - (t cos φ - λ)₊² over the limit.
+
+    So a row is covered to `excess` ε where cos φ ≥ (λ + √((t - λ)² - ε)) / t, and needs nothing when (t - λ)² ≤ ε.
+    At most H_n times as many atoms as the best choice among the rows' own directions. Memory n² for the far rows.
+    """
+    lam, rows = check_lam(lam), as_matrix(x, "x")
+    if not excess > 0:
+        raise refuse("excess", "be positive", excess, "It is what a row may lose, units of ‖x‖².")
+    t = np.linalg.norm(rows - bias, axis=1)
+    need = np.flatnonzero((t > lam) & (np.square(t - lam) > excess))
+    unit = (rows[need] - bias) / t[need, None]
+    least = (lam + np.sqrt(np.square(t[need] - lam) - excess)) / t[need]
+    covers = unit @ unit.T >= np.minimum(least, 1 - 1e-12)[:, None]  # row i by candidate c
+    chosen: list[int] = []
+    open_ = np.ones(len(need), bool)
+    while open_.any():
+        best = int(covers[open_].sum(0).argmax())
+        chosen.append(best)
+        open_ &= ~covers[:, best]
+    atoms = unit[chosen] if chosen else np.zeros((0, rows.shape[1]))
+    reach = (rows - bias) @ atoms.T if len(atoms) else np.full((len(rows), 1), -np.inf)
+    best = reach.max(1)
+    assigned = np.where(best > lam, reach.argmax(1), -1)
+    return Cover(atoms, assigned, float((t * t - np.square(np.maximum(best - lam, 0.0))).mean()))
+
+
+def _count(x: Rows) -> int:
+    return len(x)
+
+
+def _parts(x: Rows) -> Iterator[Float64[np.ndarray, "n d"]]:
+    if isinstance(x, np.ndarray):
+        for start in range(0, len(x), CHUNK):
+            yield x[start : start + CHUNK]
+        return
+    assert isinstance(x, RowSource)
+    for batch in x.in_order(CHUNK):
+        yield batch.x.double().numpy()
