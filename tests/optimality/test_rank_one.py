@@ -19,6 +19,7 @@ LAWS = {
 
 def brute(x: np.ndarray, lam: float) -> tuple[float, float, float]:
     """Losses of +, -, and a pair, each minimised over the bias on a fine grid and then polished."""
+
     def up(b: float, sign: float) -> float:
         t = sign * (x - b)
         return float(np.where(t > lam, 2 * lam * t - lam**2, t * t).mean())

@@ -239,9 +239,7 @@ class Hull:
             matrix = _under(middle, loops.copy_rows(rows[pool], *self.codes, self.scale))
             lipschitz = 1.1 * loops.spectral(*matrix, len(g), not cone)
             a, rho = start, np.empty_like(g)
-            _, norm = loops.fista(
-                *matrix, g, a, rho, lipschitz, settings.iterations, 0.5 * tol, settings.tight, cone
-            )
+            _, norm = loops.fista(*matrix, g, a, rho, lipschitz, settings.iterations, 0.5 * tol, settings.tight, cone)
             if norm < best.distance:
                 used = a[1:] > 0
                 best = Weights(rows[pool][used], a[1:][used], float(norm), float(a[0]))

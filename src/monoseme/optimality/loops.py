@@ -9,7 +9,7 @@ import numpy as np
 
 from monoseme.core.compiled import compiled
 
-__all__ = ["by_column", "copy_rows", "fista", "scores", "spectral", "sum_rows"]
+__all__ = ["by_column", "copy_rows", "fista", "scores", "spectral", "split_sums", "strains", "sum_rows"]
 
 
 @compiled(nogil=True)
@@ -183,3 +183,56 @@ def fista(ptr, idx, val, g, a, rho, lipschitz, most, tol, enough, cone):
             before[i] = a[i]
         t, last = faster, value
     return step, norm
+
+
+@compiled(nogil=True)
+def strains(low, high, col_ptr, col_rows, indptr, indices, values, mass, atoms, strain, partner):
+    """Largest pair strain of features low to high; see `strain`. A sum over the active rows of each, no table."""
+    n_rows, width = len(indptr) - 1, atoms.shape[1]
+    inside = np.zeros(len(mass))
+    seen = np.zeros(len(mass), np.int32)
+    for j in range(low, high):
+        active = col_ptr[j + 1] - col_ptr[j]
+        strain[j], partner[j] = 1.0, -1
+        if active == 0:
+            continue
+        strain[j] = n_rows / (n_rows - active) if active < n_rows else np.inf
+        count = 0
+        for place in range(col_ptr[j], col_ptr[j + 1]):
+            row = col_rows[place]
+            for e in range(indptr[row], indptr[row + 1]):
+                k = indices[e]
+                if inside[k] == 0.0:
+                    seen[count] = k
+                    count += 1
+                inside[k] += values[e]
+        for a in range(count):
+            k = seen[a]
+            rho = inside[k] / n_rows / mass[k]
+            inside[k] = 0.0
+            if k == j:
+                continue
+            cosine = 0.0
+            for c in range(width):
+                cosine += atoms[j, c] * atoms[k, c]
+            if 1.0 - cosine <= 1e-12:
+                continue  # duplicates do not strain one another
+            # rounding of two sums of the same numbers: all of k's mass lies where j is on
+            kappa = np.inf if 1.0 - rho <= 1e-12 else (1.0 - cosine) / (1.0 - rho)
+            if kappa > strain[j]:
+                strain[j], partner[j] = kappa, k
+
+
+@compiled(nogil=True)
+def split_sums(indptr, indices, values, residual, directions, pull, reach):
+    """pull_k += Σ z_k sign(δ_k·r) r and reach_k += Σ z_k |δ_k·r| over the rows of one batch."""
+    width = residual.shape[1]
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            k, dot = indices[e], 0.0
+            for c in range(width):
+                dot += directions[k, c] * residual[i, c]
+            step = values[e] if dot >= 0 else -values[e]
+            reach[k] += step * dot
+            for c in range(width):
+                pull[k, c] += step * residual[i, c]

@@ -86,9 +86,7 @@ def rank_one(values: np.ndarray | Tensor, lam: float) -> RankOne:
     else:
         best, bias, loss = "pair", bias_pair, loss_pair
     reach = {"single +": x - bias, "single -": bias - x, "pair": np.abs(x - bias)}[best]
-    return RankOne(
-        best, up, down, loss, loss_up, loss_down, loss_pair, float(bias), float((reach > lam).mean())
-    )  # pyright: ignore[reportArgumentType]
+    return RankOne(best, up, down, loss, loss_up, loss_down, loss_pair, float(bias), float((reach > lam).mean()))  # pyright: ignore[reportArgumentType]
 
 
 def _single(x: Float64[np.ndarray, " n"], lam: float) -> tuple[float, float]:

@@ -128,7 +128,9 @@ def wide_limit(x: Rows, lam: float, tol: float = 1e-9, most: int = 10_000, ray_c
     return WideLimit(bias, loss, max(gap, 0.0), len(directions), directions, far)
 
 
-def _step(x: Rows, bias: Float64[np.ndarray, " d"], lam: float) -> tuple[float, float, Float64[np.ndarray, " d"], float]:
+def _step(
+    x: Rows, bias: Float64[np.ndarray, " d"], lam: float
+) -> tuple[float, float, Float64[np.ndarray, " d"], float]:
     """Loss at `bias`, its duality gap, the reweighted mean, and the share of far rows."""
     n = loss = weight = far = 0.0
     moved, dual_sum = np.zeros_like(bias), np.zeros_like(bias)

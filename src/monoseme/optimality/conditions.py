@@ -1,0 +1,134 @@
+"""The first-order conditions of a joint optimum, audited in one pass over the rows.
+
+    K1  codes:  ⟨w_k, r_i⟩ = λ where z_ik > 0,  ≤ λ elsewhere
+    K2  atoms:  E[z_k r] = λ m_k w_k                                        (feature-residual condition)
+    K3  bias:   E[r] = 0                                                    (arXiv 2606.02385)
+
+with r = x - b - zW and m_k = E[z_k]. The feasible set is spheres × orthant × Rᵈ, so these are all of them. Sums are
+mergeable: batches and shards add up in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from monoseme.core.outcome import Outcome, unknown
+from monoseme.optimality.wide import huber
+
+__all__ = ["Sums", "outcomes", "sums"]
+
+LARGEST = ("active_worst", "excess", "longest")  # fields of which a merge takes the larger one
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over rows of everything K1-K3 and the gains need; see `sums`.
+
+    Attributes
+    ----------
+    n, entries
+        Rows, and active entries.
+    square, mass, total_bound
+        Σ‖r‖², Σ z, Σ h(‖x - b‖).
+    residual, moment, by_latent, square_by
+        Σ r (d,), Σ z_k r (K, d), Σ z_k and Σ z_k² (K,).
+    active_square, active_worst
+        K1 on the support: Σ (⟨w, r⟩ - λ)² and the largest |⟨w, r⟩ - λ|.
+    violations, excess
+        K1 off the support: pairs with ⟨w, r⟩ > λ, and the largest excess.
+    antipode
+        (K,) Σ (⟨-w_k, r⟩ - λ)₊².
+    longest
+        Largest ‖r‖.
+    """
+
+    n: float
+    entries: float
+    square: float
+    mass: float
+    total_bound: float
+    residual: Float64[np.ndarray, " d"]
+    moment: Float64[np.ndarray, "K d"]
+    by_latent: Float64[np.ndarray, " K"]
+    square_by: Float64[np.ndarray, " K"]
+    active_square: float
+    active_worst: float
+    violations: float
+    excess: float
+    antipode: Float64[np.ndarray, " K"]
+    longest: float
+
+    def merge(self, other: Sums) -> Sums:
+        """Sums over both samples' rows."""
+        values = {}
+        for field in fields(self):
+            a, b = getattr(self, field.name), getattr(other, field.name)
+            values[field.name] = max(a, b) if field.name in LARGEST else a + b
+        return Sums(**values)
+
+
+def sums(
+    x: Float64[np.ndarray, "n d"], codes: Any, atoms: Float64[np.ndarray, "K d"], bias: np.ndarray, lam: float
+) -> Sums:
+    """Sums over one batch of rows; `codes` is a scipy CSR array (n, K) of nonnegative codes."""
+    r = x - bias - codes @ atoms
+    products = r @ atoms.T
+    row, latent = codes.nonzero()
+    at = products[row, latent] - lam
+    antipode = np.square(np.maximum(-products - lam, 0.0)).sum(0)
+    products[row, latent] = -np.inf
+    beyond = products - lam * (1 + 1e-9)
+    length = np.linalg.norm(r, axis=1)
+    return Sums(
+        n=float(len(x)),
+        entries=float(len(row)),
+        square=float(np.square(r).sum()),
+        mass=float(codes.sum()),
+        total_bound=float(huber(np.linalg.norm(x - bias, axis=1), lam).sum()),
+        residual=r.sum(0),
+        moment=np.asarray(codes.T @ r),
+        by_latent=np.asarray(codes.sum(0)).ravel(),
+        square_by=np.asarray(codes.multiply(codes).sum(0)).ravel(),
+        active_square=float(np.square(at).sum()),
+        active_worst=float(np.abs(at).max(initial=0.0)),
+        violations=float((beyond > 0).sum()),
+        excess=float(max(beyond.max(initial=0.0), 0.0)),
+        antipode=antipode,
+        longest=float(length.max(initial=0.0)),
+    )
+
+
+def outcomes(s: Sums, atoms: Float64[np.ndarray, "K d"], lam: float) -> dict[str, Outcome]:
+    """K1-K3 as numbers relative to λ (0 at an optimum), and the λ that the dictionary behaves like.
+
+    ``implied_lam``: least squares of K2 along the atoms, Σ m_k ⟨w_k, E[z_k r]⟩ / Σ m_k². Near 0 for a dictionary whose
+    codes carry no shrinkage (TopK), negative for one that overshoots.
+    """
+    n, k = s.n, len(atoms)
+    m, moment = s.by_latent / n, s.moment / n
+    live = m > 0
+    along = (atoms * moment).sum(1)
+    off = moment - lam * m[:, None] * atoms
+    sideways = moment - along[:, None] * atoms
+    scale = lam * float(np.sqrt(np.square(m).sum())) if live.any() else 1.0
+    pairs = n * k - s.entries
+    made = {
+        "k1_active": (np.sqrt(s.active_square / max(s.entries, 1)) / lam, "rms of ⟨w, r⟩ - λ on the support, in λ"),
+        "k1_inactive": (s.excess / lam, "largest ⟨w, r⟩ - λ off the support, in λ"),
+        "k1_violations": (s.violations / max(pairs, 1), "share of inactive (row, latent) pairs with ⟨w, r⟩ > λ"),
+        "k2": (np.linalg.norm(off) / scale, "‖E[z r] - λ m w‖ over all atoms, in units of ‖λ m‖"),
+        "k2_tangent": (np.linalg.norm(sideways) / scale, "the part of it that turns atoms"),
+        "k3": (np.linalg.norm(s.residual / n) / lam, "‖E r‖, in λ"),
+        "longest_residual": (s.longest / lam, "largest ‖r‖, in λ; at most 1 with K1-K3 proves a global optimum"),
+    }
+    found = {name: Outcome(name, float(value), "1", better="lower", note=note) for name, (value, note) in made.items()}
+    if live.any():
+        implied = float((m * along).sum() / np.square(m).sum())
+        found["implied_lam"] = Outcome("implied_lam", implied, "‖x‖", note="λ that K2 reads from codes and residuals")
+    else:
+        found["implied_lam"] = unknown("implied_lam", "‖x‖", "no latent is ever active")
+    return found
