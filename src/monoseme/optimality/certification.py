@@ -21,10 +21,11 @@ class Witness:
 
     For ``unstable``: β over other latents (`index`, `weight`) and β₀ (`offset`), with which moving atoms and codes
     leaves every reconstruction as it is and lowers the loss. For ``stable``: weights a ≥ 0 (`weight`) on rows
-    (`index`) on which the feature is off, whose codes average to the cosines.
+    (`index`) on which the feature is off, whose codes average to the cosines; `offset` is the sum of equal weights on
+    all such rows, which come on top. ``slack``: the weights are (1 - ⟨w, r⟩/λ)₊ on these rows, `offset` is their sum.
     """
 
-    kind: Literal["beta", "rows"]
+    kind: Literal["beta", "rows", "slack"]
     index: np.ndarray
     weight: np.ndarray
     offset: float = 0.0

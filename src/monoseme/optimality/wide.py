@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from jaxtyping import Float64
 from torch import Tensor
 
@@ -26,7 +26,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.rows import RowSource
 from monoseme.optimality.reading import as_matrix
 
-__all__ = ["Cover", "WideLimit", "check_lam", "cover", "distinct_rays", "huber", "universal_bound", "wide_limit"]
+__all__ = ["Cover", "Streamed", "WideLimit", "check_lam", "cover", "distinct_rays", "huber", "universal_bound", "wide_limit"]
 
 CHUNK = 8192
 
@@ -81,7 +81,22 @@ class WideLimit:
         return self.far == 0.0
 
 
-Rows = np.ndarray | Tensor | RowSource
+
+
+@runtime_checkable
+class Streamed(Protocol):
+    """Rows that are read anew for every pass."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        ...
+
+    def parts(self) -> Iterator[Float64[np.ndarray, "n d"]]:
+        """All rows once, some at a time."""
+        ...
+
+
+Rows = np.ndarray | Tensor | RowSource | Streamed
 
 
 def universal_bound(x: Rows, bias: Float64[np.ndarray, " d"], lam: float) -> float:
@@ -116,7 +131,7 @@ def wide_limit(x: Rows, lam: float, tol: float = 1e-9, most: int = 10_000, ray_c
     E[2⟨u, x - b⟩ - ‖u‖²].
     """
     lam = check_lam(lam)
-    whole = x if isinstance(x, RowSource) else as_matrix(x, "x")
+    whole = x if isinstance(x, (RowSource, Streamed)) else as_matrix(x, "x")
     bias = sum(part.sum(0) for part in _parts(whole)) / _count(whole)
     loss = gap = math.inf
     for _ in range(most):
@@ -224,6 +239,9 @@ def _parts(x: Rows) -> Iterator[Float64[np.ndarray, "n d"]]:
     if isinstance(x, np.ndarray):
         for start in range(0, len(x), CHUNK):
             yield x[start : start + CHUNK]
+        return
+    if isinstance(x, Streamed):
+        yield from x.parts()
         return
     assert isinstance(x, RowSource)
     for batch in x.in_order(CHUNK):

@@ -1,0 +1,139 @@
+"""From bounds of D_j to a verdict: what the rows prove, and what a sample may say of the population.
+
+About these rows:        stable when D_up ≤ tolerance · ‖g‖, unstable when a certificate β exists, else unknown.
+About the population:    D_up ≤ the noise floor is stable too, a violation below it is no violation, and β must hold on
+                         rows that it was not found on: the share of held-out rows on which it would need a negative
+                         code is at most `leak`, at 95 % confidence (no violator among n: at most 3/n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float64
+
+from monoseme.optimality.certification import Verdict, Witness
+from monoseme.optimality.columns import Columns
+from monoseme.optimality.hull import Direction, Hull, Weights
+from monoseme.optimality.latents import Latents
+
+__all__ = ["About", "Decision", "decide", "held_out_leak", "noise_floor"]
+
+About = Literal["rows", "population"]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """A verdict with its bounds and its proof."""
+
+    verdict: Verdict
+    why: str
+    lower: float
+    upper: float
+    guaranteed: float  # removable loss ÷ λ
+    partners: tuple[int, ...]
+    witness: Witness | None
+
+
+def noise_floor(hull: Hull, j: int, g: Float64[np.ndarray, " K"]) -> float:
+    """√Σ_k (1 - c_jk)² Var(z_k) / (n m_k): how far the means m_k themselves are known (ours).
+
+    With it a D_j of this size is what a stable feature shows on n rows.
+    """
+    by, n = hull.by, hull.latents.n_rows
+    variance = np.maximum(by.square - np.square(by.mass), 0.0)
+    # (1 - c)² / m = (g / √m)² / m, and g carries √m already
+    return float(np.sqrt((np.square(g * hull.scale) * variance * np.square(hull.scale)).sum() / n))
+
+
+def held_out_leak(direction: Direction, held: Latents, held_by: Columns, j: int) -> tuple[int, int, float]:
+    """Violators, rows where j is off, and the 95 % upper bound of the violating share (Clopper-Pearson)."""
+    from scipy.stats import beta
+
+    from monoseme.optimality import loops
+
+    full = np.zeros(held.n_latents)
+    full[direction.index] = direction.weight
+    mask = np.ones(held.n_rows, bool)
+    mask[held_by.of(j)[0]] = False
+    rows = np.flatnonzero(mask)
+    out = np.empty(len(rows))
+    loops.scores(rows, held.indptr, held.indices, np.asarray(held.values, np.float64), full, out)
+    size = float(np.abs(direction.weight).max(initial=0.0)) or 1.0
+    bad, n = int((out + direction.offset > 1e-9 * size).sum()), len(rows)
+    upper = 1.0 if bad >= n else float(beta.ppf(0.95, bad + 1, n - bad))
+    return bad, n, upper
+
+
+def decide(
+    hull: Hull,
+    j: int,
+    about: About = "rows",
+    held: tuple[Latents, Columns] | None = None,
+    leak: float = 0.01,
+    slack: tuple[float, float] = (np.inf, 0.0),
+) -> Decision:
+    """Verdict on feature j. `slack`: bound and sum of the slack certificate, when it was computed."""
+    if hull.by.mass[j] <= 0:
+        return Decision("unknown", "it is never active on these rows", 0.0, np.inf, 0.0, (), None)
+    g = hull.target(j)
+    tol = hull.settings.tolerance * float(np.linalg.norm(g))
+    floor = noise_floor(hull, j, g) if about == "population" else 0.0
+    if slack[0] <= max(tol, floor):
+        return _stable(slack[0], Witness("slack", np.zeros(0, np.int64), np.zeros(0), slack[1]), floor, tol)
+    weights, direction = hull.decide(j, floor)
+    upper = np.inf if weights is None else weights.distance
+    if weights is not None and upper <= max(tol, floor):
+        return _stable(upper, Witness("rows", weights.rows, weights.weight, weights.even), floor, tol)
+    if direction is None:
+        return Decision("unknown", "the steps ended before either side was proven", 0.0, upper, 0.0, (), None)
+    return _outside(hull, j, direction, upper, floor, held, leak)
+
+
+def _stable(distance: float, witness: Witness, floor: float, tol: float) -> Decision:
+    why = "the condition holds on these rows" if distance <= tol else "what is missing is within the noise of the means"
+    return Decision("stable", why, 0.0, distance, 0.0, (), witness)
+
+
+def _outside(
+    hull: Hull,
+    j: int,
+    direction: Direction,
+    upper: float,
+    floor: float,
+    held: tuple[Latents, Columns] | None,
+    leak: float,
+) -> Decision:
+    lower = direction.bound
+    if lower <= floor:
+        return Decision("unknown", "the violation is within the noise of the means", lower, upper, 0.0, (), None)
+    shown = hull.sparsest(j, direction)
+    if held is not None:
+        bad, n, most = held_out_leak(shown, *held, j)
+        if most > leak:
+            why = f"{bad:,} of {n:,} held-out rows speak against the certificate (at most {leak:.1%} may)"
+            return Decision("unknown", why, lower, upper, 0.0, (), None)
+    share = shown.weight * hull.root[shown.index] * hull.target(j)[shown.index]
+    order = np.argsort(-np.abs(share))
+    partners = tuple(int(k) for k in shown.index[order][:8])
+    witness = Witness("beta", shown.index, shown.weight, shown.offset)
+    return Decision(
+        "unstable", _words(hull, j, shown, partners), lower, upper, shown.guaranteed, partners, witness
+    )
+
+
+def _words(hull: Hull, j: int, direction: Direction, partners: tuple[int, ...]) -> str:
+    """How a certificate reads."""
+    if not partners:
+        return "it is never off: the bias can take its place"
+    weight = dict(zip(direction.index.tolist(), direction.weight.tolist(), strict=True))
+    first = partners[0]
+    together = len(np.intersect1d(hull.by.of(j)[0], hull.by.of(first)[0])) / max(len(hull.by.of(first)[0]), 1)
+    if weight[first] < 0:
+        return f"{first} holds too much of it and would release it (both are on in {together:.1%} of {first}'s rows)"
+    if len(partners) == 1:
+        return f"{first} would absorb it: {together:.1%} of the rows of {first} are rows of it too"
+    named = ", ".join(str(k) for k in partners[:3])
+    return f"{named} would split it among them ({together:.1%} of the rows of {first} are rows of it too)"
