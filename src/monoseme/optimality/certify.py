@@ -196,7 +196,9 @@ def _wide(
     return {
         "wide_bound": Outcome("wide_bound", bound, "‖x‖²", note="no dictionary of any width and bias is below"),
         "gap": Outcome("gap", loss - bound, "‖x‖²", better="lower", note="loss above the wide bound"),
-        "rays": Outcome("rays", float(limit.rays), "atoms", note="width at which the bound is reached"),
+        "rays": unknown("rays", "atoms", "too many rows to hold in memory")
+        if limit.rays is None
+        else Outcome("rays", float(limit.rays), "atoms", note="width at which the bound is reached"),
     }
 
 

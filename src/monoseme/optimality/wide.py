@@ -24,11 +24,13 @@ from torch import Tensor
 
 from monoseme.core.errors import refuse
 from monoseme.core.rows import RowSource
+from monoseme.core.seeds import rng
 from monoseme.optimality.reading import as_matrix
 
 __all__ = ["Cover", "Streamed", "WideLimit", "check_lam", "cover", "distinct_rays", "huber", "universal_bound", "wide_limit"]
 
 CHUNK = 8192
+MOST_FLOATS = 1 << 27  # of the rows whose rays are counted
 
 
 def check_lam(lam: float) -> float:
@@ -57,6 +59,7 @@ class WideLimit:
         How much `loss` may be above the true minimum at most (a duality gap).
     rays
         Number of atoms of the narrowest dictionary that reaches it: distinct directions of rows farther than λ.
+        ``None``, as `directions`, when these rows would take more than a gibibyte.
     directions
         (rays, d) those atoms.
     far
@@ -66,8 +69,8 @@ class WideLimit:
     bias: Float64[np.ndarray, " d"]
     loss: float
     gap: float
-    rays: int
-    directions: Float64[np.ndarray, "rays d"]
+    rays: int | None
+    directions: Float64[np.ndarray, "rays d"] | None
     far: float
 
     @property
@@ -139,6 +142,8 @@ def wide_limit(x: Rows, lam: float, tol: float = 1e-9, most: int = 10_000, ray_c
         if gap <= tol * loss + 1e-300:
             break
         bias = following
+    if _count(whole) * len(bias) > MOST_FLOATS:
+        return WideLimit(bias, loss, max(gap, 0.0), None, None, far)
     directions = distinct_rays(whole, bias, lam, ray_cosine)
     return WideLimit(bias, loss, max(gap, 0.0), len(directions), directions, far)
 
@@ -169,20 +174,30 @@ def _step(
 def distinct_rays(
     x: Rows, bias: Float64[np.ndarray, " d"], lam: float, cosine: float = 1 - 1e-9
 ) -> Float64[np.ndarray, "rays d"]:
-    """Directions (x_i - b)/‖x_i - b‖ of the rows farther than λ, one of each cluster (leaders, in order of rows)."""
-    found = np.zeros((0, len(bias)))
+    """Directions (x_i - b)/‖x_i - b‖ of the rows farther than λ, one of each cluster.
+
+    Rows are sorted along one random direction: two rays at that cosine lie within an angle of √(2 (1 - cosine)) there
+    too, so each row meets only its neighbours. The far rows are held in memory.
+    """
+    held: list[Float64[np.ndarray, "n d"]] = []
     for part in _parts(x):
         t = np.linalg.norm(part - bias, axis=1)
         # a row at exactly λ fires nothing; rounding must not make it a ray
         far = t > lam * (1 + 1e-9)
-        directions = (part[far] - bias) / t[far, None]
-        if len(found):
-            directions = directions[(directions @ found.T).max(1) <= cosine]
-        while len(directions):
-            leader = directions[:1]
-            found = np.concatenate([found, leader])
-            directions = directions[(directions @ leader.T)[:, 0] <= cosine]
-    return found
+        held.append((part[far] - bias) / t[far, None])
+    directions = np.concatenate(held)
+    along = rng(0, "rays").standard_normal(len(bias))
+    place = directions @ (along / np.linalg.norm(along))
+    order, window = np.argsort(place, kind="stable"), math.sqrt(2 * (1 - cosine)) + 1e-12
+    leaders: list[int] = []
+    first = 0  # leaders before it are out of reach
+    for i in order.tolist():
+        while first < len(leaders) and place[leaders[first]] < place[i] - window:
+            first += 1
+        near = leaders[first:]
+        if not near or float((directions[near] @ directions[i]).max()) <= cosine:
+            leaders.append(i)
+    return directions[np.sort(np.array(leaders, np.int64))]
 
 
 @dataclass(frozen=True, eq=False)
