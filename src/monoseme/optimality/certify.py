@@ -179,7 +179,10 @@ def _numbers(features: tuple[FeatureCertificate, ...], s: conditions.Sums, lam: 
     made["reconstruction"] = Outcome("reconstruction", s.square / s.n, "‖x‖²", better="lower")
     made["l0"] = Outcome("l0", s.entries / s.n, "latents/row")
     made["removable"] = Outcome(
-        "removable", best / loss if loss > 0 else None, "share", better="lower",
+        "removable",
+        best / loss if loss > 0 else None,
+        "share",
+        better="lower",
         note="loss that the best single certificate removes for certain, share of the loss",
     )
     return made

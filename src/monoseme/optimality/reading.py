@@ -99,11 +99,12 @@ def latents(
     code: Code,
     learned_bias: bool = True,
     notes: Sequence[str] = (),
+    signed: bool | None = None,
 ) -> Latents:
     """Bring scalar codes (b = 1) to the one form of the theory.
 
-    Atoms are made unit and codes rescaled, reconstructions stay as they are. When any code is negative, every scalar
-    counts as two atoms: latent 2g is +w_g, latent 2g + 1 is -w_g.
+    Atoms are made unit and codes rescaled, reconstructions stay as they are. When any code is negative (or `signed`), every
+    scalar counts as two atoms: latent 2g is +w_g, latent 2g + 1 is -w_g.
     """
     said = list(notes)
     w = as_matrix(atoms, "atoms")
@@ -121,7 +122,7 @@ def latents(
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(indptr) - 1))]).astype(np.int64)
         indices, values = indices[live], values[live]
     owner, side = np.arange(k), np.ones(k, np.int64)
-    if (values < 0).any():
+    if (values < 0).any() if signed is None else signed:
         said.append("codes are signed: a scalar counts as two atoms, latent 2g is +w and 2g + 1 is -w")
         indices = (2 * indices + (values < 0)).astype(np.int32)
         w = np.stack([w, -w], 1).reshape(2 * k, d)

@@ -27,7 +27,17 @@ from monoseme.core.rows import RowSource
 from monoseme.core.seeds import rng
 from monoseme.optimality.reading import as_matrix
 
-__all__ = ["Cover", "Streamed", "WideLimit", "check_lam", "cover", "distinct_rays", "huber", "universal_bound", "wide_limit"]
+__all__ = [
+    "Cover",
+    "Streamed",
+    "WideLimit",
+    "check_lam",
+    "cover",
+    "distinct_rays",
+    "huber",
+    "universal_bound",
+    "wide_limit",
+]
 
 CHUNK = 8192
 MOST_FLOATS = 1 << 27  # of the rows whose rays are counted
@@ -82,8 +92,6 @@ class WideLimit:
     def is_mean(self) -> bool:
         """Whether b* is the mean."""
         return self.far == 0.0
-
-
 
 
 @runtime_checkable

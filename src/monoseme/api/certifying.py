@@ -1,0 +1,254 @@
+"""`certify`: which parts of a dictionary an optimum would keep, with a proof for each verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from monoseme.core.code import Code
+from monoseme.core.errors import refuse
+from monoseme.core.protocols import Featurizes
+from monoseme.core.rows import ArrayRows, RowSource
+from monoseme.optimality import reading
+from monoseme.optimality.certification import Certification
+from monoseme.optimality.certify import CertifySettings, certify_latents
+from monoseme.optimality.deciding import About
+from monoseme.optimality.lasso import resolve_rows
+from monoseme.optimality.latents import Latents
+from monoseme.optimality.wide import check_lam
+from monoseme.store import ActivationStore
+
+__all__ = ["certify"]
+
+BATCH = 4096
+HELD_OUT = 0.2  # of rows in memory, for a verdict about the population
+Codes = Any  # dense array or tensor, scipy sparse matrix, or Code
+
+
+def certify(
+    x: Any,
+    atoms: Any = None,
+    codes: Codes | Literal["as-is", "resolved"] = "as-is",
+    bias: Any = None,
+    lam: float | None = None,
+    learned_bias: bool = True,
+    *,
+    about: About | None = None,
+    split: str = "train",
+    max_rows: int | None = None,
+    settings: CertifySettings | None = None,
+    seed: int = 0,
+) -> Certification:
+    """Certify a dictionary: ``certify(x, atoms, codes, bias, lam)`` or ``certify(featurizer, store, lam=)``.
+
+    For every feature a verdict ``stable``, ``unstable`` or ``unknown``, with its proof, the loss that is removable for
+    certain, and the features that would take over (arXiv 2606.02385; certificates are ours).
+
+    Parameters
+    ----------
+    x
+        Rows (n, d), numpy or torch floating point; or a featurizer (anything with ``atoms, bias, encode``).
+    atoms
+        (K, d) atoms; rescaled to norm 1 with a note when they are not. With a featurizer: the store, or rows.
+    codes
+        (n, K) codes, dense, scipy sparse or `Code`; signed ones count as two atoms ±w each. With a featurizer
+        ``"as-is"``, its own. ``"resolved"``: the optimal nonnegative codes on these atoms at `lam`, solved here; for
+        encoders, whose codes are not optimal, the fairer question about the decoder.
+    bias
+        (d,); zero when left out. A featurizer brings its own.
+    lam
+        λ of E‖Wz + b - x‖² + 2λ‖z‖₁, units of x (half of an SAE's usual l1 coefficient). ``None``: the λ that the codes
+        behave like (least squares of K2); refused when that is not positive. It changes the numbers in loss units, not
+        the verdicts of codes as they are.
+    learned_bias
+        Whether the bias is free to move (then the hull condition applies), or fixed (the cone).
+    about
+        ``"rows"``: verdicts about exactly these rows; the default for arrays. ``"population"``: with a noise floor and
+        held-out rows; the default for a featurizer on a store, whose "test" split is then held out. Of rows in memory,
+        a fifth is.
+    split, max_rows
+        Rows of the store to certify on: which split, and at most how many (the first of its shuffled order).
+    settings
+        Effort; see `optimality.certify.CertifySettings`. `about` goes before its own.
+    seed
+        Of which rows are held out, and which are drawn.
+
+    Raises
+    ------
+    UserError
+        For shapes that do not fit, integers, NaN, a `lam` that is not positive, and too few rows.
+    """
+    chosen = CertifySettings() if settings is None else settings
+    if isinstance(x, Featurizes):
+        chosen = replace(chosen, about=about or "population")
+        return _featurizer(x, atoms, codes, lam, learned_bias, chosen, split, max_rows, seed)
+    if isinstance(codes, str) and codes == "as-is":
+        raise refuse("codes", "be given with arrays", "nothing", "Give (n, K) codes, or codes='resolved'.")
+    rows = reading.as_matrix(x, "x")
+    w = reading.as_matrix(_scalar(atoms), "atoms", rows.shape[1])
+    b = np.zeros(rows.shape[1]) if bias is None else reading.as_matrix(_row(bias), "bias", rows.shape[1])[0]
+    return _arrays(rows, w, b, codes, lam, learned_bias, replace(chosen, about=about or chosen.about), seed)
+
+
+def _scalar(atoms: Any) -> Any:
+    """(K, 1, d) is (K, d); larger blocks are another certificate."""
+    shape = getattr(atoms, "shape", ())
+    if len(shape) == 3 and shape[1] == 1:
+        return atoms[:, 0]
+    if len(shape) == 3:
+        raise refuse("atoms", "be (K, d), one direction each", tuple(shape), "For blocks certify the featurizer.")
+    return atoms
+
+
+def _row(bias: Any) -> Any:
+    bias = bias.detach().cpu().numpy() if isinstance(bias, Tensor) else bias
+    if not isinstance(bias, np.ndarray) or bias.ndim != 1:
+        raise refuse("bias", "be one floating-point vector (d,)", type(bias).__name__, "Leave it out for zero.")
+    return bias[None]
+
+
+def _arrays(
+    rows: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray,
+    codes: Codes,
+    lam: float | None,
+    learned_bias: bool,
+    settings: CertifySettings,
+    seed: int,
+) -> Certification:
+    given = None if isinstance(codes, str) else reading.as_code(codes, len(rows), len(w))
+    keep = np.ones(len(rows), bool)
+    if settings.about == "population":
+        keep[np.random.default_rng(seed).permutation(len(rows))[: max(1, int(HELD_OUT * len(rows)))]] = False
+        if keep.sum() < 2:
+            raise refuse("x", "hold rows to certify and rows to hold out", len(rows), "Use about='rows'.")
+    parts = [None if given is None else _rows_of(given, np.flatnonzero(mask)) for mask in (keep, ~keep)]
+    whole = reading.latents(w, b, given, learned_bias) if given is not None else None
+    signed = whole is not None and whole.n_latents != len(w)
+    made = [reading.latents(w, b, part, learned_bias, signed=signed) if part is not None else None for part in parts]
+    return _run(rows[keep], rows[~keep], made, w, b, lam, learned_bias, settings)
+
+
+def _run(
+    rows: np.ndarray,
+    held: np.ndarray,
+    made: list[Latents | None],
+    w: np.ndarray,
+    b: np.ndarray,
+    lam: float | None,
+    learned_bias: bool,
+    settings: CertifySettings,
+) -> Certification:
+    first, second = made
+    if first is None:
+        lam = check_lam(_needed(lam))
+        first, second = (resolve_rows(part, w, b, lam, learned_bias) for part in (rows, held))
+    lam = _implied(rows, first) if lam is None else check_lam(lam)
+    other = second if settings.about == "population" else None
+
+    def batches() -> Iterator[np.ndarray]:
+        for start in range(0, len(rows), BATCH):
+            yield rows[start : start + BATCH]
+
+    return certify_latents(batches, first, lam, settings, other)
+
+
+def _needed(lam: float | None) -> float:
+    if lam is None:
+        raise refuse("lam", "be given to solve for the codes", "nothing", "It weighs the penalty 2·lam·‖z‖₁.")
+    return lam
+
+
+def _implied(rows: np.ndarray, latents: Latents) -> float:
+    """λ̂ = Σ m_k ⟨w_k, E[z_k r]⟩ / Σ m_k²."""
+    from monoseme.optimality.certify import pair_with_codes
+
+    n, moment, mass = 0, 0.0, 0.0
+    for x, z in pair_with_codes(lambda: iter([rows]), latents)():
+        r = x - latents.bias - z @ latents.atoms
+        n, moment, mass = n + len(x), moment + z.T @ r, mass + np.asarray(z.sum(0)).ravel()
+    m = np.asarray(mass) / n
+    along = (latents.atoms * (np.asarray(moment) / n)).sum(1)
+    lam = float((m * along).sum() / max(float(np.square(m).sum()), 1e-300))
+    if not lam > 0:
+        fix = "Give lam; half of the l1 coefficient it was trained with, in units of x."
+        raise refuse("lam", "be given: the codes show no shrinkage to read it from", f"{lam:.3g}", fix)
+    return lam
+
+
+def _rows_of(code: Code, index: np.ndarray) -> Code:
+    """Rows of a code by number."""
+    counts = code.l0[index]
+    indptr = torch.zeros(len(index) + 1, dtype=torch.int64)
+    torch.cumsum(counts, 0, out=indptr[1:])
+    starts = code.indptr[:-1][index]
+    entries = torch.repeat_interleave(starts - indptr[:-1], counts) + torch.arange(int(indptr[-1]))
+    return Code(indptr, code.indices[entries], code.values[entries], code.n_blocks)
+
+
+def _featurizer(
+    f: Featurizes,
+    data: Any,
+    codes: Codes,
+    lam: float | None,
+    learned_bias: bool,
+    settings: CertifySettings,
+    split: str,
+    max_rows: int | None,
+    seed: int,
+) -> Certification:
+    if not isinstance(codes, str) or codes not in ("as-is", "resolved"):
+        raise refuse("codes", "be 'as-is' or 'resolved' with a featurizer", type(codes).__name__, "It has its own.")
+    if f.atoms.shape[1] != 1:
+        raise refuse("featurizer", "have blocks of size 1", f"b = {f.atoms.shape[1]}", "Use certify_blocks.")
+    source, held = _sources(data, split, settings.about)
+    w, b = f.atoms[:, 0].double().cpu().numpy(), f.bias.double().cpu().numpy()
+    if source.d_in != w.shape[1]:
+        raise refuse("store", f"have rows of width {w.shape[1]}", source.d_in, "Use the hook it was fitted on.")
+    rows, away = _drawn(source, max_rows, seed), None if held is None else _drawn(held, max_rows, seed)
+    notes = ["L1-equivalent stability: the verdict is about the L1 problem on these codes, not the training loss"]
+    made: list[Latents | None] = [None, None]
+    if codes == "as-is":
+        encoded = [None if part is None else _encode(f, part) for part in (rows, away)]
+        signed = any(c is not None and bool((c.values < 0).any()) for c in encoded)
+        made = [None if c is None else reading.latents(w, b, c, learned_bias, notes, signed) for c in encoded]
+    empty = ArrayRows(torch.zeros(1, w.shape[1]))
+    matrix, other = _matrix(rows), _matrix(away if away is not None else empty)
+    found = _run(matrix, other, made, w, b, lam, learned_bias, settings)
+    return replace(found, provenance={**found.provenance, "codes": codes, "split": split, "seed": seed})
+
+
+def _sources(data: Any, split: str, about: About) -> tuple[RowSource, RowSource | None]:
+    if isinstance(data, ActivationStore):
+        return data.rows(split), data.rows("test") if about == "population" and split != "test" else None
+    from monoseme.core.rows import as_rows
+
+    if data is None:
+        raise refuse("store", "be given", "nothing", "certify(featurizer, store, lam=...)")
+    rows = as_rows(data, "store")
+    if about == "rows":
+        return rows, None
+    x = _matrix(rows)
+    mask = np.zeros(len(x), bool)
+    mask[np.random.default_rng(0).permutation(len(x))[: max(1, int(HELD_OUT * len(x)))]] = True
+    return ArrayRows(x[~mask]), ArrayRows(x[mask])
+
+
+def _drawn(source: RowSource, max_rows: int | None, seed: int) -> RowSource:
+    if max_rows is None or max_rows >= len(source):
+        return source
+    return ArrayRows(source.batch(0, max_rows, seed).x)
+
+
+def _encode(f: Featurizes, source: RowSource) -> Code:
+    return Code.cat([f.encode(batch.x).to("cpu") for batch in source.in_order(BATCH)])
+
+
+def _matrix(source: RowSource) -> np.ndarray:
+    return torch.cat([batch.x for batch in source.in_order(BATCH)]).double().numpy()
