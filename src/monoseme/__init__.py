@@ -7,7 +7,7 @@ ms.evaluate(result.featurizer, store)  # numbers with intervals; .table() is tex
 ms.page("run")  # the path of a page to open
 """
 
-from monoseme import featurizers, worlds
+from monoseme import featurizers, optimality, worlds
 from monoseme.api import (
     ActivationStore,
     Audit,
@@ -17,6 +17,7 @@ from monoseme.api import (
     SweepResult,
     Watch,
     audit,
+    certify,
     choose,
     evaluate,
     fit,
@@ -44,6 +45,7 @@ __all__ = [
     "UserError",
     "Watch",
     "audit",
+    "certify",
     "choose",
     "evaluate",
     "featurizers",
@@ -51,6 +53,7 @@ __all__ = [
     "harvest",
     "load",
     "open_model",
+    "optimality",
     "page",
     "process_pool",
     "sweep",

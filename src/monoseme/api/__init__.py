@@ -7,6 +7,7 @@ Reading order: `fitting`, `describing`, `paging`; for many fits `choosing`, `swe
 """
 
 from monoseme.api.auditing import Audit, audit
+from monoseme.api.certifying import certify
 from monoseme.api.choosing import Choice, choose
 from monoseme.api.comparing import describe_sweep, sweep_page
 from monoseme.api.describing import describe
@@ -30,6 +31,7 @@ __all__ = [
     "SweepResult",
     "Watch",
     "audit",
+    "certify",
     "choose",
     "describe",
     "describe_sweep",

@@ -140,3 +140,17 @@ class Certification:
     def gap(self) -> Outcome:
         """Loss above `wide_bound`: what infinitely many atoms could still win."""
         return self.numbers["gap"]
+
+    def count(self, verdict: Verdict) -> int:
+        """How many features have that verdict."""
+        return sum(feature.verdict == verdict for feature in self.features)
+
+    def table(self, most: int = 20) -> str:
+        """Text: the numbers, then the features with the largest removable loss."""
+        lines = [f"{outcome.name:18} {outcome}" for outcome in (*self.numbers.values(), *self.kkt.values())]
+        worst = sorted(self.features, key=lambda f: -f.removable_loss)[:most]
+        lines += ["", "removable  strain    density  feature"]
+        lines += [
+            f"{f.removable_loss:9.2e}  {f.strain:8.3g}  {f.density:7.4f}  {f.words}" for f in worst if f.removable_loss
+        ]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
