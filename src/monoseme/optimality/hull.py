@@ -44,14 +44,14 @@ class HullSettings:
     rounds
         Most times that rows are added.
     tight
-        An outside feature is left when its bounds are this close, D_low ≥ tight · D_up.
+        An outside feature is left when its bounds are this close, D_low ≥ tight · D_up, or after four rounds.
     seed
         Of the rows that are tried first.
     """
 
     tolerance: float = 1e-6
-    iterations: int = 3000
-    rounds: int = 40
+    iterations: int = 1500
+    rounds: int = 10
     tight: float = 0.9
     seed: int = 0
 
@@ -235,7 +235,7 @@ class Hull:
         pool, start = np.flatnonzero(chosen), np.full(few + 1, 0.5 * best.even / few)
         start[0] = 0.5 * best.even
         found: Direction | None = None
-        for _ in range(settings.rounds):
+        for turn in range(settings.rounds):
             matrix = _under(middle, loops.copy_rows(rows[pool], *self.codes, self.scale))
             lipschitz = 1.1 * loops.spectral(*matrix, len(g), not cone)
             a, rho = start, np.empty_like(g)
@@ -250,8 +250,8 @@ class Hull:
             # a bound below a tenth of the tolerance could be rounding
             if candidate.bound > 0.1 * tol and (found is None or candidate.bound > found.bound):
                 found = candidate
-            if found is not None and found.bound >= settings.tight * best.distance:
-                break
+            if found is not None and (found.bound >= settings.tight * best.distance or turn >= 3):
+                break  # proven; after a few rounds more digits of D_j are not worth their price
             new = self._objectors(rows, beta, chosen)
             if not len(new):
                 break  # every row is in, or none objects: this is as far as the steps reach
