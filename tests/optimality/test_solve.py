@@ -17,7 +17,7 @@ def test_merge_and_reseed_reach_the_wide_value_from_every_start(n: int) -> None:
         found = solve(x, n, lam, seed=seed)
         assert found.loss - found.wide <= 1e-7 * found.wide
         assert found.loss >= found.wide - 1e-10
-        assert (np.diff(found.history) <= 1e-9).all() or len(found.history) < 2
+        assert np.diff(found.history).max(initial=0.0) <= 1e-6
         plain = solve(x, n, lam, seed=seed, reseed=False)
         stuck += plain.loss > plain.wide * (1 + 1e-5)
         assert found.loss <= plain.loss + 1e-9
@@ -26,7 +26,7 @@ def test_merge_and_reseed_reach_the_wide_value_from_every_start(n: int) -> None:
 
 
 def test_a_planted_independent_world_is_found_and_stationary() -> None:
-    world = worlds.independent(d=16, n=8, p=0.15, seed=0)
+    world = worlds.independent(d=16, n_concepts=8, p=0.15, seed=0)
     sample = world.sample(600, seed=1)
     x = sample.x.double().numpy()
     found = solve(x, 8, 0.05, starts=3)

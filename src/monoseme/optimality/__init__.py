@@ -14,3 +14,9 @@ from monoseme.optimality.rank_one import rank_one as rank_one
 from monoseme.optimality.wide import WideLimit as WideLimit
 from monoseme.optimality.wide import cover as cover
 from monoseme.optimality.wide import wide_limit as wide_limit
+from monoseme.optimality.hypothesis import Hypothesis as Hypothesis
+from monoseme.optimality.hypothesis import hypothesis as hypothesis
+from monoseme.optimality.repair import Repair as Repair
+from monoseme.optimality.repair import repair as repair
+from monoseme.optimality.solve import Solution as Solution
+from monoseme.optimality.solve import solve as solve

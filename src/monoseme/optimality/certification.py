@@ -51,8 +51,8 @@ class FeatureCertificate:
         Bounds of D_j, the distance to the hull (cone) of condition (H), in √(units of the code).
     partners
         Latents that the witness moves, largest share first: who absorbs whom.
-    witness
-        The proof; ``None`` for ``unknown``.
+    witness, step
+        The proof; ``None`` for ``unknown``. For an unstable feature, the e at which `removable_loss` is promised.
     strain
         Lower bound of κ_j, how many λ below zero the residual must reach on some row where the feature is off. At
         least 1; infinite for a strict hierarchy.
@@ -76,6 +76,7 @@ class FeatureCertificate:
     violation_upper: float
     partners: tuple[int, ...] = ()
     witness: Witness | None = None
+    step: float = 0.0
     strain: float = 1.0
     strain_partner: int = -1
     density: float = 0.0

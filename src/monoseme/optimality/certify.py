@@ -152,6 +152,7 @@ def _features(
             violation_upper=d.upper,
             partners=d.partners,
             witness=d.witness,
+            step=d.step,
             strain=float(strain.value[j]),
             strain_partner=int(strain.partner[j]),
             density=float(by.density[j]),

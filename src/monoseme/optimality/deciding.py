@@ -35,6 +35,7 @@ class Decision:
     guaranteed: float  # removable loss ÷ λ
     partners: tuple[int, ...]
     witness: Witness | None
+    step: float = 0.0
 
 
 def noise_floor(hull: Hull, j: int, g: Float64[np.ndarray, " K"]) -> float:

@@ -22,7 +22,7 @@ from monoseme.optimality.lasso import resolve
 from monoseme.optimality.reading import as_matrix
 from monoseme.optimality.wide import check_lam, huber, wide_limit
 
-__all__ = ["Solution", "solve"]
+__all__ = ["Solution", "descend", "solve"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +109,14 @@ def _one(x, k, lam, learned, bias, atoms, reseed, rounds, tol, seed) -> Solution
     r = rng(seed, "solve")
     b = x.mean(0) if bias is None and learned else np.zeros(x.shape[1]) if bias is None else np.array(bias, float)
     w = _start(x - b, k, r) if atoms is None else np.array(atoms, float)
-    w, b, z, history = _descend(x, w, b, lam, learned, rounds, tol)
+    w, b, z, history = descend(x, w, b, lam, learned, rounds, tol)
     best, tries = history[-1], 0
     while reseed and tries < 4 * k + 8:
         tries += 1
         moved = _reseed(x, w, b, z, lam)
         if moved is None:
             break
-        w2, b2, z2, more = _descend(x, moved, b, lam, learned, rounds, tol)
+        w2, b2, z2, more = descend(x, moved, b, lam, learned, rounds, tol)
         if more[-1] >= best * (1 - 1e-12) - 1e-15:
             break
         w, b, z, best = w2, b2, z2, more[-1]
@@ -129,7 +129,7 @@ def _start(centred, k, r):
     return w / np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-12)
 
 
-def _descend(x, w, b, lam, learned, rounds, tol):
+def descend(x, w, b, lam, learned, rounds, tol):
     """Codes, atoms, bias, over and over, until a round wins next to nothing."""
     w, b, history = w.copy(), b.copy(), []
     z = _codes(x, w, b, lam)
