@@ -19,7 +19,7 @@ def planted(k=64, n=3000, d=48, pairs=5, seed=0, noise=0.05):
     w = r.standard_normal((k, d))
     w /= np.linalg.norm(w, axis=1, keepdims=True)
     z = (r.random((n, k)) < 0.08) * (0.5 + r.exponential(1.0, (n, k)))
-    for p in range(pairs):
+    for p in range(min(pairs, k // 4)):
         on = z[:, 2 * p + 1] > 0
         z[on, 2 * p] = np.where(z[on, 2 * p] > 0, z[on, 2 * p], 0.5 + r.exponential(1.0, int(on.sum())))
     z = np.maximum(z * (1 + noise * r.standard_normal(z.shape)), 0)

@@ -120,7 +120,9 @@ def _outside(
     order = np.argsort(-np.abs(share))
     partners = tuple(int(k) for k in shown.index[order][:8])
     witness = Witness("beta", shown.index, shown.weight, shown.offset)
-    return Decision("unstable", _words(hull, j, shown, partners), lower, upper, shown.guaranteed, partners, witness)
+    return Decision(
+        "unstable", _words(hull, j, shown, partners), lower, upper, shown.guaranteed, partners, witness, shown.step
+    )
 
 
 def _words(hull: Hull, j: int, direction: Direction, partners: tuple[int, ...]) -> str:
