@@ -135,7 +135,7 @@ def test_a_split_gains_at_least_what_is_said() -> None:
 def test_repair_keeps_its_promises_and_says_what_it_did() -> None:
     x, w, z, b = planted(k=24, n=600)
     found = ms.optimality.repair(x, w, z, b, 0.05, edits=6, refit=3)
-    assert len(found.edits) == 6
+    assert len(found.edits) == 5  # one for each planted pair; then no feature is unstable
     assert all(e.gained >= e.promised * (1 - 1e-9) for e in found.edits)
     assert found.after <= found.edited < found.before
     assert "would absorb it" in found.table()
