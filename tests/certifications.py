@@ -1,0 +1,94 @@
+"""A certification made of nothing but a seed, shaped like a real one: for the tests of records, pages and commands."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.seeds import rng
+from monoseme.optimality import Certification, FeatureCertificate, Witness
+
+ENCODER = (
+    "L1-equivalent stability: this featurizer is not trained with L1, so the verdicts speak of an L1 problem on its "
+    "codes."
+)
+
+
+def made_atoms(features: int, width: int = 64, seed: int = 0) -> np.ndarray:
+    """(K, d) unit atoms; the seven features behind every eighth lean towards it: a parent and its children."""
+    stream = rng(seed, "atoms")
+    atoms = stream.normal(size=(features, width))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    lean = np.where(np.arange(features) % 8 == 0, 0, stream.uniform(0, 1.2, features))[:, None]
+    atoms = atoms + lean * atoms[np.arange(features) // 8 * 8]
+    return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+
+
+def made_certification(features: int = 4096, seed: int = 0, notes: tuple[str, ...] = (ENCODER,)) -> Certification:
+    """Parents are unstable or unknown, some of their children split, the rest is stable."""
+    certificates = tuple(_feature(j, features, seed) for j in range(features))
+    counts = {v: sum(c.verdict == v for c in certificates) for v in ("stable", "unstable", "unknown")}
+    shares = [
+        Outcome(name, count / features, "share", n=features, n_unit="features") for name, count in counts.items()
+    ]
+    numbers = [
+        *shares,
+        Outcome("decided", 1 - counts["unknown"] / features, "share", better="higher"),
+        Outcome("loss", 41.27, "‖x‖²", better="lower", note="E‖Wz + b - x‖² + 2λ‖z‖₁ of the dictionary as given"),
+        Outcome("removable_share", 0.0418, "share", better="lower", note="guaranteed by the largest certificate"),
+        Outcome("wide_bound", 33.06, "‖x‖²", note="no dictionary of any width goes below"),
+        Outcome("gap", 8.21, "‖x‖²", better="lower", note="what infinitely many atoms could still win"),
+        Outcome("l0", 21.7, "latents/row"),
+        unknown("held_out_agreement", "share", "no held-out rows"),
+    ]
+    kkt = [
+        Outcome("K1", 0.0312, "λ", better="lower", note="codes: largest w·r - λ where a latent is off, and |w·r - λ| on"),
+        Outcome("K2", 0.0871, "λ", better="lower", note="atoms: ‖E[z r] - λ m w‖ / m, 95th percentile"),
+        Outcome("K3", 0.0009, "λ", better="lower", note="bias: ‖E[r]‖"),
+    ]  # fmt: skip
+    return Certification(
+        certificates,
+        {o.name: o for o in numbers},
+        {o.name: o for o in kkt},
+        lam=0.05,
+        about="rows",
+        learned_bias=True,
+        notes=notes,
+        provenance={"rows": 20000, "split": "test", "codes": "as-is"},
+    )
+
+
+def _feature(j: int, features: int, seed: int) -> FeatureCertificate:
+    stream = rng(seed, "feature", j)
+    density = float(10 ** stream.normal(-2.3, 0.5)) if j % 97 else 0.0
+    density, parent = min(density, 0.9), j // 8 * 8
+    children = np.array([k for k in range(parent + 1, min(parent + 8, features)) if k % 3 != seed % 3])
+    base = {"feature": j, "block": j, "side": 1, "density": density}
+    if j % 97 == 0:
+        why = "never active on these rows: nothing can be said of it"
+        return FeatureCertificate(**base, verdict="unknown", why=why, removable_loss=0.0, violation_lower=0.0, violation_upper=math.inf)
+    if j == parent and len(children):
+        strict = j % 3 == 0
+        gain = float(10 ** stream.normal(-3.2, 0.8))
+        d = math.sqrt(gain / 0.05)
+        strain = math.inf if strict else float(1 + 10 ** stream.normal(1, 0.7))
+        if j % 5 == 4:
+            why = f"within the noise of a sample: {children[0]} might absorb it, D between the bounds"
+            return FeatureCertificate(**base, verdict="unknown", why=why, removable_loss=0.0, violation_lower=0.0, violation_upper=d, strain=strain, strain_partner=int(children[0]))
+        why = f"absorbed by {children[0]}: whenever {children[0]} is on, so is {j}; moving {len(children)} atoms removes {gain:.2g}"
+        weight = np.sort(stream.dirichlet(np.ones(len(children))))[::-1].copy()
+        return FeatureCertificate(
+            **base, verdict="unstable", why=why, removable_loss=gain, violation_lower=d, violation_upper=d * (1 if strict else 1.13),
+            partners=tuple(children.tolist()), witness=Witness("beta", children, weight), strain=strain,
+            strain_partner=int(children[0]), antipode_gain=gain / 3 if j % 64 == 0 else 0.0,
+        )  # fmt: skip
+    split = float(10 ** stream.normal(-4, 0.6)) if j % 11 == 0 else 0.0
+    witness = Witness("rows", np.arange(3), np.full(3, 1 / 3))
+    near = j % 2 == 1 and parent < j
+    return FeatureCertificate(
+        **base, verdict="stable", why="weights on 3 rows reproduce every cosine", removable_loss=0.0, violation_lower=0.0,
+        violation_upper=1e-7, witness=witness, strain=float(1 + 10 ** stream.normal(-1, 0.6)) if near else 1 / (1 - density),
+        strain_partner=parent if near else -1, split_gain=split,
+    )  # fmt: skip
