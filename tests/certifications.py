@@ -8,7 +8,7 @@ import numpy as np
 
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.seeds import rng
-from monoseme.optimality import Certification, FeatureCertificate, Witness
+from monoseme.optimality.certification import Certification, FeatureCertificate, Witness
 
 ENCODER = (
     "L1-equivalent stability: this featurizer is not trained with L1, so the verdicts speak of an L1 problem on its "

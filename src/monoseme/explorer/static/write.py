@@ -12,15 +12,19 @@ import numpy as np
 
 from monoseme.core.errors import refuse
 from monoseme.core.files import atomic_folder
+from monoseme.explorer.static.certificate import certificate_page
+from monoseme.explorer.static.certificate_data import SHARD as REASONS
+from monoseme.explorer.static.certificate_data import certificate_index, named_by, reason_shard
 from monoseme.explorer.static.claims import claims_page
 from monoseme.explorer.static.overview import block_page, overview_page
 from monoseme.explorer.static.scatter import scatter_script
 from monoseme.explorer.static.shards import SHARD, card_index, script, shard
+from monoseme.records.certificates import CertificateTable
 from monoseme.records.page import Html
 from monoseme.records.reproduce import Reproduction
 from monoseme.records.run import RunRecord, relative_path
 
-__all__ = ["Thumbnails", "write_claims", "write_pages"]
+__all__ = ["Thumbnails", "write_certificates", "write_claims", "write_pages"]
 
 Thumbnails = Callable[[str], np.ndarray | bytes | Path | None]
 # what may be copied beside a page; anything else is not a picture that browsers draw
@@ -72,6 +76,23 @@ def write_claims(reproduction: Reproduction, out: Path | str) -> Path:
     with _new_pages(Path(out)) as folder:
         _write_page(folder / "index.html", claims_page(reproduction))
     return Path(out) / "index.html"
+
+
+def write_certificates(table: CertificateTable, out: Path | str) -> Path:
+    """Write the page of a certification into the folder `out`, as `write_pages` does; return its index.html."""
+    with _new_pages(Path(out)) as folder:
+        _write_page(folder / "index.html", certificate_page(table))
+        _write_certificates(table, folder / "data")
+    return Path(out) / "index.html"
+
+
+def _write_certificates(table: CertificateTable, folder: Path, cards: bool = False) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "certificates.js").write_text(script("certificates", certificate_index(table, cards)), encoding="ascii")
+    names = named_by(table)
+    for number, start in enumerate(range(0, len(table.features), REASONS)):
+        part = reason_shard(table, start, names)
+        (folder / f"why-{number}.js").write_text(script("reasons", number, part), encoding="ascii")
 
 
 @contextmanager
