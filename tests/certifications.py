@@ -8,6 +8,7 @@ import numpy as np
 
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.seeds import rng
+from monoseme.core.stats import wilson
 from monoseme.optimality.certification import Certification, FeatureCertificate, Witness
 
 ENCODER = (
@@ -29,25 +30,25 @@ def made_atoms(features: int, width: int = 64, seed: int = 0) -> np.ndarray:
 def made_certification(features: int = 4096, seed: int = 0, notes: tuple[str, ...] = (ENCODER,)) -> Certification:
     """Parents are unstable or unknown, some of their children split, the rest is stable."""
     certificates = tuple(_feature(j, features, seed) for j in range(features))
-    counts = {v: sum(c.verdict == v for c in certificates) for v in ("stable", "unstable", "unknown")}
-    shares = [
-        Outcome(name, count / features, "share", n=features, n_unit="features") for name, count in counts.items()
-    ]
+    live = [c for c in certificates if c.density > 0]
     numbers = [
-        *shares,
-        Outcome("decided", 1 - counts["unknown"] / features, "share", better="higher"),
-        Outcome("loss", 41.27, "‖x‖²", better="lower", note="E‖Wz + b - x‖² + 2λ‖z‖₁ of the dictionary as given"),
-        Outcome("removable_share", 0.0418, "share", better="lower", note="guaranteed by the largest certificate"),
-        Outcome("wide_bound", 33.06, "‖x‖²", note="no dictionary of any width goes below"),
-        Outcome("gap", 8.21, "‖x‖²", better="lower", note="what infinitely many atoms could still win"),
+        *(_share(verdict, sum(c.verdict == verdict for c in live), len(live)) for verdict in ("stable", "unstable", "unknown")),
+        _share("dead_share", features - len(live), features),
+        Outcome("loss", 41.27, "‖x‖²", better="lower", note="E‖Wz + b - x‖² + 2λ E Σ z"),
+        Outcome("reconstruction", 30.11, "‖x‖²", better="lower"),
         Outcome("l0", 21.7, "latents/row"),
-        unknown("held_out_agreement", "share", "no held-out rows"),
-    ]
-    kkt = [
-        Outcome("K1", 0.0312, "λ", better="lower", note="codes: largest w·r - λ where a latent is off, and |w·r - λ| on"),
-        Outcome("K2", 0.0871, "λ", better="lower", note="atoms: ‖E[z r] - λ m w‖ / m, 95th percentile"),
-        Outcome("K3", 0.0009, "λ", better="lower", note="bias: ‖E[r]‖"),
+        Outcome("removable", 0.0018, "share", better="lower", note="loss that the best single certificate removes for certain, share of the loss"),
+        Outcome("wide_bound", 33.06, "‖x‖²", note="no dictionary of any width and bias is below"),
+        Outcome("gap", 8.21, "‖x‖²", better="lower", note="loss above the wide bound"),
+        unknown("rays", "atoms", "too many rows to hold in memory"),
     ]  # fmt: skip
+    kkt = [
+        Outcome("k1_active", 0.0312, "1", better="lower", note="rms of ⟨w, r⟩ - λ on the support, in λ"),
+        Outcome("k1_inactive", 1.871, "1", better="lower", note="largest ⟨w, r⟩ - λ off the support, in λ"),
+        Outcome("k2", 0.0871, "1", better="lower", note="‖E[z r] - λ m w‖ over all atoms, in units of ‖λ m‖"),
+        Outcome("k3", 0.0009, "1", better="lower", note="‖E r‖, in λ"),
+        Outcome("implied_lam", 0.0487, "‖x‖", note="λ that K2 reads from codes and residuals"),
+    ]
     return Certification(
         certificates,
         {o.name: o for o in numbers},
@@ -60,6 +61,11 @@ def made_certification(features: int = 4096, seed: int = 0, notes: tuple[str, ..
     )
 
 
+def _share(name: str, count: int, of: int) -> Outcome:
+    low, high = wilson(count, of)
+    return Outcome(name, count / of, "share", low, high, n=of, n_unit="features")
+
+
 def _feature(j: int, features: int, seed: int) -> FeatureCertificate:
     stream = rng(seed, "feature", j)
     density = float(10 ** stream.normal(-2.3, 0.5)) if j % 97 else 0.0
@@ -67,8 +73,10 @@ def _feature(j: int, features: int, seed: int) -> FeatureCertificate:
     children = np.array([k for k in range(parent + 1, min(parent + 8, features)) if k % 3 != seed % 3])
     base = {"feature": j, "block": j, "side": 1, "density": density}
     if j % 97 == 0:
-        why = "never active on these rows: nothing can be said of it"
-        return FeatureCertificate(**base, verdict="unknown", why=why, removable_loss=0.0, violation_lower=0.0, violation_upper=math.inf)
+        why = "it is never active on these rows"
+        return FeatureCertificate(
+            **base, verdict="unknown", why=why, removable_loss=0.0, violation_lower=0.0, violation_upper=math.inf
+        )
     if j == parent and len(children):
         strict = j % 3 == 0
         gain = float(10 ** stream.normal(-3.2, 0.8))
@@ -76,7 +84,16 @@ def _feature(j: int, features: int, seed: int) -> FeatureCertificate:
         strain = math.inf if strict else float(1 + 10 ** stream.normal(1, 0.7))
         if j % 5 == 4:
             why = f"within the noise of a sample: {children[0]} might absorb it, D between the bounds"
-            return FeatureCertificate(**base, verdict="unknown", why=why, removable_loss=0.0, violation_lower=0.0, violation_upper=d, strain=strain, strain_partner=int(children[0]))
+            return FeatureCertificate(
+                **base,
+                verdict="unknown",
+                why=why,
+                removable_loss=0.0,
+                violation_lower=0.0,
+                violation_upper=d,
+                strain=strain,
+                strain_partner=int(children[0]),
+            )
         why = f"absorbed by {children[0]}: whenever {children[0]} is on, so is {j}; moving {len(children)} atoms removes {gain:.2g}"
         weight = np.sort(stream.dirichlet(np.ones(len(children))))[::-1].copy()
         return FeatureCertificate(

@@ -23,7 +23,7 @@ PAGES = "certificate"  # folder of the page, beside the record
 
 def certificates_record(
     certification: Certification,
-    atoms: Float[np.ndarray, "K d"] | None = None,
+    atoms: Float[np.ndarray, "G d"] | None = None,
     *,
     title: str = "",
     facts: Mapping[str, str] | None = None,
@@ -35,16 +35,17 @@ def certificates_record(
     certification
         The verdicts.
     atoms
-        (K, d) atoms of the features, in their order; of a signed dictionary +w and -w are two. With them the chart of
-        pairs has points, each feature beside the one that strains it most; without, none.
+        (G, d) atoms of the dictionary. With them the chart of pairs has points, each feature beside the one that
+        strains it most; without, none.
     title
         Heading of the page.
     facts
         Short texts said of how it was made, before λ and the versions.
     """
     columns = _columns(certification)
-    if atoms is not None and len(atoms) != len(columns):
-        raise refuse("atoms", f"have one row a feature, {len(columns)}", len(atoms), "Signed scalars count twice.")
+    if atoms is not None and len(atoms) <= columns.block.max(initial=-1):
+        most = int(columns.block.max())
+        raise refuse("atoms", f"hold the atom of every block, up to {most}", len(atoms), "Give those certified.")
     bias = "learned (hull condition)" if certification.learned_bias else "fixed (cone condition)"
     said = {
         **(facts or {}),
@@ -110,14 +111,15 @@ def _columns(certification: Certification) -> FeatureColumns:
     )
 
 
-def _pairs(columns: FeatureColumns, atoms: Float[np.ndarray, "K d"] | None) -> PairPoints:
+def _pairs(columns: FeatureColumns, atoms: Float[np.ndarray, "G d"] | None) -> PairPoints:
     """Every feature beside the one that strains it most; the pairs of the largest strain."""
-    first = np.flatnonzero(columns.strain_partner >= 0) if atoms is not None else np.zeros(0, np.int64)
+    if atoms is None or not (columns.side != 0).all():  # a block of several dimensions has no one atom
+        none, empty = np.zeros(0, np.int32), np.zeros(0)
+        return PairPoints(none, none, empty, empty)
+    first = np.flatnonzero(columns.strain_partner >= 0)
     first = first[np.argsort(-columns.strain[first], kind="stable")[:POINTS]]
     second = columns.strain_partner[first]
-    cosine = np.zeros(0)
-    if atoms is not None:
-        one, other = np.asarray(atoms[first], np.float64), np.asarray(atoms[second], np.float64)
-        norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-        cosine = np.clip((one * other).sum(1) / np.where(norms > 0, norms, 1.0), -1, 1)
-    return PairPoints(first.astype(np.int32), second, columns.strain[first], cosine)
+    w = atoms.astype(np.float64)
+    w /= np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-300)
+    one, other = (w[columns.block[index]] * columns.side[index, None] for index in (first, second))
+    return PairPoints(first.astype(np.int32), second, columns.strain[first], np.clip((one * other).sum(1), -1, 1))

@@ -16,25 +16,42 @@ from monoseme.records.run import Histogram
 
 __all__ = ["certificate_page"]
 
-# verdict, word, sign (never colour alone), what it says
-VERDICT_WORDS = (
-    ("unstable", "unstable", "✗", "a change is known that leaves every reconstruction as it is and lowers the loss"),
-    ("stable", "stable", "✓", "proved: no such change of this feature lowers the loss, to first order"),
-    ("unknown", "not known", "?", "neither could be proved"),
-)
-# numbers and conditions by name: what to call them
+# verdict, word, sign: never colour alone
+VERDICT_WORDS = (("unstable", "unstable", "✗"), ("stable", "stable", "✓"), ("unknown", "not known", "?"))
+# numbers and conditions by name: what to call them, in the order to show them
 CALLED = {
-    "removable_share": "guaranteed removable share of the loss",
-    "removable_loss": "guaranteed removable loss",
+    "removable": "guaranteed removable share of the loss",
     "gap": "gap to infinite width",
-    "gap_share": "gap to infinite width, share of the loss",
     "wide_bound": "least loss at any width",
     "loss": "loss",
+    "reconstruction": "reconstruction error",
     "l0": "active features a row",
+    "rays": "narrowest dictionary at that least loss",
+    "k1_active": "K1, codes that are on",
+    "k1_inactive": "K1, codes that are off",
+    "k1_violations": "K1, share violated",
+    "k2": "K2, atoms",
+    "k2_tangent": "K2, atoms that would turn",
+    "k3": "K3, bias",
+    "longest_residual": "longest residual",
+    "implied_lam": "λ that the codes behave like",
 }
+SHARES = {"stable", "unstable", "unknown", "dead_share"}
 ABOUT = {
     "rows": "The verdicts hold for exactly the rows measured.",
-    "population": "The verdicts are about the population: a noise floor and a check on held-out rows stand before each.",
+    "population": "The verdicts are about the population of rows: each had to pass a noise floor and held-out rows.",
+}
+MEANING = {
+    "unstable": {
+        "rows": "a change is known that leaves every reconstruction as it is and lowers the loss",
+        "population": "a change is known that leaves every reconstruction as it is and lowers the loss, here and on "
+        "held-out rows",
+    },
+    "stable": {
+        "rows": "proved: no such change of the feature lowers the loss, to first order",
+        "population": "no such change lowers the loss, to first order, beyond what a sample of this size can tell",
+    },
+    "unknown": {"rows": "neither could be proved", "population": "neither could be proved"},
 }
 ORDERS = (
     ("removable_loss", "removable loss"), ("feature", "feature"), ("verdict", "verdict"),
@@ -48,7 +65,8 @@ HEADS = (
 )  # fmt: skip
 GLOSSARY = (
     ("Verdict", "Unstable: an explicit change of atoms and codes keeps every reconstruction and lowers the loss. "
-     "Stable: an explicit proof that no such change exists. Not known: neither was found; it is never a guess."),
+     "Stable: an explicit proof that no such change exists; about the population, none beyond the noise of the "
+     "sample. Not known: neither was found; it is never a guess."),
     ("Removable loss", "λ(2eγ − e²S) of that change: the loss falls by at least this much. Units of ‖x‖², lower is "
      "better. Amounts of different features may overlap; do not add them up."),
     ("Violation D", "Distance to the hull (with a fixed bias: the cone) of the condition, from below and above. "
@@ -100,27 +118,30 @@ def _headline(table: CertificateTable) -> str:
     total, bad = len(table.features), table.count("unstable")
     are = "is" if bad == 1 else "are"
     return (
-        f"{figure(bad)} of {figure(total)} {plural(total, 'features')} {are} proved unstable, "
-        f"{figure(table.count('stable'))} proved stable; of {figure(table.count('unknown'))} it is not known. "
+        f"{figure(bad)} of {figure(total)} {plural(total, 'features')} {are} unstable, "
+        f"{figure(table.count('stable'))} stable; of {figure(table.count('unknown'))} it is not known. "
         f"{ABOUT[table.settings.about]}"
     )
 
 
 def _numbers(table: CertificateTable) -> list[Markup]:
-    # counts stand in the bar already; a share of a verdict is the same number again
-    told = {"stable", "unstable", "unknown"}
-    numbers = [o for o in table.numbers if o.name.split("_")[0] not in told and o.name.split("/")[-1] not in told]
-    numbers.sort(key=lambda o: list(CALLED).index(o.name) if o.name in CALLED else len(CALLED))
+    shares = [o for o in table.numbers if o.name in SHARES]
+    numbers = sorted((o for o in table.numbers if o.name not in SHARES), key=_place)
     return [
         _bar(table),
+        _tiles("Shares", "With intervals: what another draw of features would change.", shares),
         _tiles("Loss", f"Of E‖zW + b − x‖² + 2λ‖z‖₁ at λ = {figure(table.settings.lam)}.", numbers),
         _tiles(
             "First-order conditions",
-            "What every optimum satisfies: K1 of the codes, K2 of the atoms, K3 of the bias. 0 is satisfied.",
+            "What every optimum obeys: K1 for the codes, K2 for the atoms, K3 for the bias. 0 is obeyed.",
             table.kkt,
         ),
         _histograms(table),
     ]
+
+
+def _place(outcome: Outcome) -> int:
+    return list(CALLED).index(outcome.name) if outcome.name in CALLED else len(CALLED)
 
 
 def _tiles(heading: str, note: str, outcomes: Sequence[Outcome]) -> Markup:
@@ -134,19 +155,23 @@ def _tiles(heading: str, note: str, outcomes: Sequence[Outcome]) -> Markup:
 def _bar(table: CertificateTable) -> Markup:
     """One bar of the verdicts, in proportion; the words beside it say the same."""
     total, at, parts, legend = max(len(table.features), 1), 0.0, [], []
-    for verdict, word, sign, meaning in VERDICT_WORDS:
+    dead = int((table.features.density == 0).sum())
+    for verdict, word, sign in VERDICT_WORDS:
         count = table.count(verdict)  # pyright: ignore[reportArgumentType]
         width = 1000 * count / total
         tip = f"{word}: {figure(count)}"
-        parts.append(tag("rect", tag("title", tip), x=f"{at:.2f}", y=0, width=f"{width:.2f}", height=22, class_=verdict))
+        parts.append(
+            tag("rect", tag("title", tip), x=f"{at:.2f}", y=0, width=f"{width:.2f}", height=22, class_=verdict)
+        )
         at += width
         share = tag("span", f" {100 * count / total:.1f} %", class_="unit")
         name = tag("dt", tag("span", sign, class_=f"sign {verdict}", aria_hidden="true"), f" {word}")
         value = tag("dd", tag("span", figure(count), class_="value"), share)
+        meaning = MEANING[verdict][table.settings.about]
+        if verdict == "unknown" and dead:
+            meaning += f"; {figure(dead)} of all {'is' if dead == 1 else 'are'} never active"
         legend.append(tag("div", name, value, tag("dd", meaning, class_="how"), class_=f"tile {verdict}"))
-    svg = tag(
-        "svg", parts, viewBox="0 0 1000 22", preserveAspectRatio="none", class_="verdict-bar", aria_hidden="true"
-    )
+    svg = tag("svg", parts, viewBox="0 0 1000 22", preserveAspectRatio="none", class_="verdict-bar", aria_hidden="true")
     return tag("div", svg, tag("dl", legend, class_="tiles three"), class_="group")
 
 
