@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.seeds import rng
 from monoseme.core.stats import wilson
-from monoseme.optimality.certification import Certification, FeatureCertificate, Witness
+from monoseme.optimality.certification import Certification, FeatureCertificate, Verdict, Witness
 
 ENCODER = (
     "L1-equivalent stability: this featurizer is not trained with L1, so the verdicts speak of an L1 problem on its "
@@ -32,16 +33,18 @@ def made_certification(features: int = 4096, seed: int = 0, notes: tuple[str, ..
     certificates = tuple(_feature(j, features, seed) for j in range(features))
     live = [c for c in certificates if c.density > 0]
     numbers = [
-        *(_share(verdict, sum(c.verdict == verdict for c in live), len(live)) for verdict in ("stable", "unstable", "unknown")),
+        *(_share(v, sum(c.verdict == v for c in live), len(live)) for v in ("stable", "unstable", "unknown")),
         _share("dead_share", features - len(live), features),
         Outcome("loss", 41.27, "‖x‖²", better="lower", note="E‖Wz + b - x‖² + 2λ E Σ z"),
         Outcome("reconstruction", 30.11, "‖x‖²", better="lower"),
         Outcome("l0", 21.7, "latents/row"),
-        Outcome("removable", 0.0018, "share", better="lower", note="loss that the best single certificate removes for certain, share of the loss"),
+        Outcome(
+            "removable", 0.0018, "share", better="lower", note="what the best single certificate removes for certain"
+        ),
         Outcome("wide_bound", 33.06, "‖x‖²", note="no dictionary of any width and bias is below"),
         Outcome("gap", 8.21, "‖x‖²", better="lower", note="loss above the wide bound"),
         unknown("rays", "atoms", "too many rows to hold in memory"),
-    ]  # fmt: skip
+    ]
     kkt = [
         Outcome("k1_active", 0.0312, "1", better="lower", note="rms of ⟨w, r⟩ - λ on the support, in λ"),
         Outcome("k1_inactive", 1.871, "1", better="lower", note="largest ⟨w, r⟩ - λ off the support, in λ"),
@@ -73,39 +76,47 @@ def _feature(j: int, features: int, seed: int) -> FeatureCertificate:
     children = np.array([k for k in range(parent + 1, min(parent + 8, features)) if k % 3 != seed % 3])
     base = {"feature": j, "block": j, "side": 1, "density": density}
     if j % 97 == 0:
-        why = "it is never active on these rows"
-        return FeatureCertificate(
-            **base, verdict="unknown", why=why, removable_loss=0.0, violation_lower=0.0, violation_upper=math.inf
-        )
+        return _certificate(base, "unknown", "it is never active on these rows", violation_upper=math.inf)
     if j == parent and len(children):
-        strict = j % 3 == 0
-        gain = float(10 ** stream.normal(-3.2, 0.8))
-        d = math.sqrt(gain / 0.05)
-        strain = math.inf if strict else float(1 + 10 ** stream.normal(1, 0.7))
-        if j % 5 == 4:
-            why = f"within the noise of a sample: {children[0]} might absorb it, D between the bounds"
-            return FeatureCertificate(
-                **base,
-                verdict="unknown",
-                why=why,
-                removable_loss=0.0,
-                violation_lower=0.0,
-                violation_upper=d,
-                strain=strain,
-                strain_partner=int(children[0]),
-            )
-        why = f"absorbed by {children[0]}: whenever {children[0]} is on, so is {j}; moving {len(children)} atoms removes {gain:.2g}"
-        weight = np.sort(stream.dirichlet(np.ones(len(children))))[::-1].copy()
-        return FeatureCertificate(
-            **base, verdict="unstable", why=why, removable_loss=gain, violation_lower=d, violation_upper=d * (1 if strict else 1.13),
-            partners=tuple(children.tolist()), witness=Witness("beta", children, weight), strain=strain,
-            strain_partner=int(children[0]), antipode_gain=gain / 3 if j % 64 == 0 else 0.0,
-        )  # fmt: skip
-    split = float(10 ** stream.normal(-4, 0.6)) if j % 11 == 0 else 0.0
-    witness = Witness("rows", np.arange(3), np.full(3, 1 / 3))
+        return _parent(j, children, base, stream)
     near = j % 2 == 1 and parent < j
-    return FeatureCertificate(
-        **base, verdict="stable", why="weights on 3 rows reproduce every cosine", removable_loss=0.0, violation_lower=0.0,
-        violation_upper=1e-7, witness=witness, strain=float(1 + 10 ** stream.normal(-1, 0.6)) if near else 1 / (1 - density),
-        strain_partner=parent if near else -1, split_gain=split,
-    )  # fmt: skip
+    return _certificate(
+        base,
+        "stable",
+        "the condition holds on these rows",
+        violation_upper=1e-7,
+        witness=Witness("rows", np.arange(3), np.full(3, 1 / 3)),
+        strain=float(1 + 10 ** stream.normal(-1, 0.6)) if near else 1 / (1 - density),
+        strain_partner=parent if near else -1,
+        split_gain=float(10 ** stream.normal(-4, 0.6)) if j % 11 == 0 else 0.0,
+    )
+
+
+def _parent(j: int, children: np.ndarray, base: dict[str, Any], stream: np.random.Generator) -> FeatureCertificate:
+    strict, gain = j % 3 == 0, float(10 ** stream.normal(-3.2, 0.8))
+    d = math.sqrt(gain / 0.05)
+    known = {
+        "strain": math.inf if strict else float(1 + 10 ** stream.normal(1, 0.7)),
+        "strain_partner": int(children[0]),
+    }
+    if j % 5 == 4:
+        why = "the violation is within the noise of the means"
+        return _certificate(base, "unknown", why, violation_upper=d, **known)
+    weight = np.sort(stream.dirichlet(np.ones(len(children))))[::-1].copy()
+    return _certificate(
+        base,
+        "unstable",
+        f"{children[0]} would absorb it: 100.0% of the rows of {children[0]} are rows of it too",
+        removable_loss=gain,
+        violation_lower=d,
+        violation_upper=d if strict else 1.13 * d,
+        partners=tuple(children.tolist()),
+        witness=Witness("beta", children, weight),
+        antipode_gain=gain / 3 if j % 64 == 0 else 0.0,
+        **known,
+    )
+
+
+def _certificate(base: dict[str, Any], verdict: Verdict, why: str, **known: Any) -> FeatureCertificate:
+    least = {"removable_loss": 0.0, "violation_lower": 0.0, "violation_upper": 0.0}
+    return FeatureCertificate(**base, verdict=verdict, why=why, **{**least, **known})

@@ -1,4 +1,4 @@
-"""`CertificateTable`: what was proved about the features of a dictionary, a column a quantity, as it is kept on disk."""
+"""`CertificateTable`: what was proved about the features of a dictionary, as it is kept on disk."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from monoseme.core.outcome import Outcome, plural
+from monoseme.explorer.static.certificate_data import POINTS
 from monoseme.explorer.static.charts import histogram_chart
 from monoseme.explorer.static.numbers import figure, outcome_tile
 from monoseme.records.certificates import CertificateTable
@@ -36,7 +37,6 @@ CALLED = {
     "longest_residual": "longest residual",
     "implied_lam": "λ that the codes behave like",
 }
-SHARES = {"stable", "unstable", "unknown", "dead_share"}
 ABOUT = {
     "rows": "The verdicts hold for exactly the rows measured.",
     "population": "The verdicts are about the population of rows: each had to pass a noise floor and held-out rows.",
@@ -80,20 +80,19 @@ GLOSSARY = (
 )  # fmt: skip
 
 
-def certificate_page(table: CertificateTable, back: bool = False) -> Html:
-    """Draw the page. Needs ``data/certificates.js`` and its shards beside it; `back` links to the parts' index.html."""
+def certificate_page(table: CertificateTable) -> Html:
+    """Draw the page. Needs ``data/certificates.js`` and its shards beside it."""
     sections = [
         ("numbers", "In short", _numbers(table)),
         ("pairs", "Pairs", _pairs(table)),
         ("features", "Features", _features()),
-        ("reading", "How to read it", [tag("dl", [[tag("dt", n), tag("dd", t)] for n, t in GLOSSARY], class_="facts")]),
-        ("facts", "How it was made", [tag("dl", [[tag("dt", n), tag("dd", t)] for n, t in table.facts.items()], class_="facts")]),
-    ]  # fmt: skip
+        ("reading", "How to read it", [_terms(GLOSSARY)]),
+        ("facts", "How it was made", [_terms(table.facts.items())]),
+    ]
     nav = tag("nav", [tag("a", title, href=f"#{id_}") for id_, title, _ in sections], aria_label="Sections")
-    kind = tag("a", "← All parts", href="index.html#parts") if back else "certificates"
     head = tag(
         "header",
-        tag("p", kind, class_="kind"),
+        tag("p", "certificates", class_="kind"),
         tag("h1", table.title),
         _notes(table),
         tag("p", _headline(table), class_="lead"),
@@ -104,6 +103,10 @@ def certificate_page(table: CertificateTable, back: bool = False) -> Html:
     foot = tag("footer", "Drawn by monoseme from certificates.json. Works without a network.")
     scripts = ("page.js", "certificate.js", "pairs.js", "data/certificates.js")
     return Html(table.title, Markup(head + main + foot), ("page.css", "certificate.css"), scripts)
+
+
+def _terms(pairs: Iterable[tuple[str, str]]) -> Markup:
+    return tag("dl", [[tag("dt", name), tag("dd", text)] for name, text in pairs], class_="facts")
 
 
 def _notes(table: CertificateTable) -> Markup | None:
@@ -125,11 +128,9 @@ def _headline(table: CertificateTable) -> str:
 
 
 def _numbers(table: CertificateTable) -> list[Markup]:
-    shares = [o for o in table.numbers if o.name in SHARES]
-    numbers = sorted((o for o in table.numbers if o.name not in SHARES), key=_place)
+    numbers = sorted((o for o in table.numbers if o.name not in MEANING), key=_place)
     return [
         _bar(table),
-        _tiles("Shares", "With intervals: what another draw of features would change.", shares),
         _tiles("Loss", f"Of E‖zW + b − x‖² + 2λ‖z‖₁ at λ = {figure(table.settings.lam)}.", numbers),
         _tiles(
             "First-order conditions",
@@ -138,6 +139,16 @@ def _numbers(table: CertificateTable) -> list[Markup]:
         ),
         _histograms(table),
     ]
+
+
+def _sure(table: CertificateTable, verdict: str) -> str:
+    """The interval of a verdict's share, when it was computed."""
+    share = next((o for o in table.numbers if o.name == verdict and o.known), None)
+    if share is None or share.value is None or share.low is None or share.high is None:
+        return ""
+    low, high, all_ = (f"{100 * value:.1f}" for value in (share.low, share.high, share.value))
+    interval = f"{100 * share.confidence:.3g} % interval {low} to {high} %"
+    return f"{all_} % of {figure(share.n or 0)} that are ever active ({interval})"
 
 
 def _place(outcome: Outcome) -> int:
@@ -169,8 +180,9 @@ def _bar(table: CertificateTable) -> Markup:
         value = tag("dd", tag("span", figure(count), class_="value"), share)
         meaning = MEANING[verdict][table.settings.about]
         if verdict == "unknown" and dead:
-            meaning += f"; {figure(dead)} of all {'is' if dead == 1 else 'are'} never active"
-        legend.append(tag("div", name, value, tag("dd", meaning, class_="how"), class_=f"tile {verdict}"))
+            meaning += f"; {figure(dead)} {'is' if dead == 1 else 'are'} never active"
+        sure = tag("dd", _sure(table, verdict), class_="sure")
+        legend.append(tag("div", name, value, sure, tag("dd", meaning, class_="how"), class_=f"tile {verdict}"))
     svg = tag("svg", parts, viewBox="0 0 1000 22", preserveAspectRatio="none", class_="verdict-bar", aria_hidden="true")
     return tag("div", svg, tag("dl", legend, class_="tiles three"), class_="group")
 
@@ -206,6 +218,8 @@ def _pairs(table: CertificateTable) -> list[Markup]:
         "hierarchy, drawn along the upper edge. Point at a mark, or step through them with the arrow keys; a click or "
         "Enter goes to the row of its first feature."
     )
+    if len(table.pairs) > POINTS:
+        said += f" Drawn are the {figure(POINTS)} pairs of the largest strain."
     return [
         tag("p", said, class_="lead"),
         _noscript(),

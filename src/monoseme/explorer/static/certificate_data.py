@@ -14,7 +14,7 @@ import numpy as np
 
 from monoseme.records.certificates import VERDICTS, CertificateTable
 
-__all__ = ["FIRST", "NAMED", "SHARD", "certificate_index", "reason_shard"]
+__all__ = ["POINTS", "SHARD", "certificate_index", "named_by", "reason_shard"]
 
 SHARD = 256
 FIRST = 3  # partners that a row shows before its shard is read
@@ -36,8 +36,8 @@ def pack(values: np.ndarray, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind)).tobytes()).decode()
 
 
-def certificate_index(table: CertificateTable, cards: bool = False) -> dict[str, Any]:
-    """Return what the table and the chart need at once; `cards` says that block.html lies beside the page."""
+def certificate_index(table: CertificateTable) -> dict[str, Any]:
+    """Return what the table and the chart need at once."""
     columns, pairs = table.features, table.pairs
     counts = np.diff(columns.partner_ptr)
     first = np.full((len(columns), FIRST), -1, np.int64)
@@ -57,9 +57,8 @@ def certificate_index(table: CertificateTable, cards: bool = False) -> dict[str,
         "strainPartner": pack(columns.strain_partner, "<i4"),
         "partners": pack(first.ravel(), "<i4"),
         "partnerCount": pack(counts, "<i4"),
-        "block": pack(columns.block, "<i4") if halves or cards else None,
+        "block": pack(columns.block, "<i4") if halves else None,
         "side": pack(columns.side, "<i1") if halves else None,
-        "cards": cards,
         "pairs": {
             "first": pack(pairs.first[strongest], "<i4"),
             "second": pack(pairs.second[strongest], "<i4"),

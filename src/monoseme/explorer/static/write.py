@@ -86,9 +86,9 @@ def write_certificates(table: CertificateTable, out: Path | str) -> Path:
     return Path(out) / "index.html"
 
 
-def _write_certificates(table: CertificateTable, folder: Path, cards: bool = False) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / "certificates.js").write_text(script("certificates", certificate_index(table, cards)), encoding="ascii")
+def _write_certificates(table: CertificateTable, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "certificates.js").write_text(script("certificates", certificate_index(table)), encoding="ascii")
     names = named_by(table)
     for number, start in enumerate(range(0, len(table.features), REASONS)):
         part = reason_shard(table, start, names)

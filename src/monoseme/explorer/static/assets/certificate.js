@@ -112,8 +112,6 @@
   const row = (j) => {
     const [sign, word] = WORDS[verdict(j)],
       by = data.strainPartner[j];
-    const head = el("th", { scope: "row" }, name(j));
-    if (data.cards) head.append(" ", el("a", { href: `block.html#${data.block[j]}`, class: "card-link" }, "card"));
     const why = cell("Why", "why");
     reason(j)
       .then((whole) => {
@@ -126,7 +124,7 @@
     return el(
       "tr",
       { id: `f${j}`, tabIndex: -1 },
-      head,
+      el("th", { scope: "row" }, name(j)),
       cell("Verdict", "", el("span", { class: `verdict ${verdict(j)}` }, el("span", { "aria-hidden": "true" }, `${sign} `), word)),
       amount("Removable loss", data.numbers.removable_loss[j]),
       cell("Violation D", "number", violation(j)),
