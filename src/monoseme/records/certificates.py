@@ -67,7 +67,7 @@ class FeatureColumns:
 
     def __post_init__(self) -> None:
         arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "why"}
-        _sound(arrays, ("partner_ptr", "partners"), len(self.why))
+        _sound(arrays, RAGGED, len(self.why))
         ptr, most = self.partner_ptr, len(self.why)
         if len(ptr) != most + 1 or ptr[0] != 0 or ptr[-1] != len(self.partners) or (np.diff(ptr) < 0).any():
             raise refuse("partner_ptr", f"rise from 0 to {len(self.partners)} in {most} steps", ptr, "See `partners`.")
@@ -112,8 +112,6 @@ class CertificateSettings:
     def __post_init__(self) -> None:
         if not 0 < self.lam < math.inf:
             raise refuse("lam", "be positive and finite", self.lam, "It is the λ of the certification.")
-        if self.about not in ("rows", "population"):
-            raise refuse("about", 'be "rows" or "population"', repr(self.about), "See `Certification`.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +192,7 @@ class CertificateTable:
         settings = Entry(root.get("settings", dict), f"{root.path}: settings")
         why = tuple(_text(entry) for entry in root.items("why"))
         try:
-            arrays = _arrays(folder / ARRAYS)
+            arrays = _arrays(folder / ARRAYS, len(why))
             return cls(
                 title=root.get("title", str),
                 settings=_settings(settings),
@@ -205,7 +203,7 @@ class CertificateTable:
                 facts=dict(pair.pair(str, str) for pair in root.items("facts")),
                 notes=tuple(_text(entry) for entry in root.items("notes")),
             )
-        except (UserError, TypeError) as error:
+        except UserError as error:
             what = "The file is damaged; make it again."
             raise refuse("folder", "hold sound certificates", f"{folder} ({error})", what) from None
 
@@ -232,6 +230,7 @@ KINDS: Mapping[str, Any] = {
     "block": np.int64, "side": np.int8, "verdict": np.int8, "partner_ptr": np.int64, "partners": np.int32,
     "strain_partner": np.int32, "first": np.int32, "second": np.int32,
 }  # fmt: skip
+RAGGED = ("partner_ptr", "partners")
 FINITE = ("removable_loss", "violation_lower", "density", "antipode_gain", "split_gain", "cosine")
 
 
@@ -253,26 +252,34 @@ def _inside(name: str, array: np.ndarray, low: int, end: int) -> None:
         raise refuse(name, f"be at least {low} and below {end}", int(array[np.argmax(wrong)]), "It names a row.")
 
 
-def _arrays(path: Path) -> dict[str, dict[str, np.ndarray]]:
+def _arrays(path: Path, n: int) -> dict[str, dict[str, np.ndarray]]:
+    """Read all columns: those there should be and no others, each of its kind and length."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    found: dict[str, dict[str, np.ndarray]] = {"features": {}, "pairs": {}}
     try:
-        for name, array in load_file(path).items():
-            group, _, column = name.partition(".")
-            found[group][column] = array
-    except (SafetensorError, KeyError) as error:
-        raise refuse("folder", "hold sound certificates", f"{path} ({error})", "Make them again.") from None
-    return found
+        found = load_file(path)
+    except SafetensorError as error:
+        raise refuse("arrays", "be a safetensors file", error, "Make them again.") from None
+    kinds = {"features": FeatureColumns, "pairs": PairPoints}
+    names = {group: [f.name for f in fields(kind) if f.name != "why"] for group, kind in kinds.items()}
+    wanted = {f"{group}.{name}" for group in names for name in names[group]}
+    if wanted != set(found):
+        raise refuse("arrays", "be those of certificates", sorted(wanted ^ set(found)), "Make them again.")
+    columns = {group: {name: found[f"{group}.{name}"] for name in names[group]} for group in names}
+    _sound(columns["features"], RAGGED, n)
+    _sound(columns["pairs"], (), len(columns["pairs"]["first"].ravel()))
+    return columns
 
 
 def _settings(entry: Entry) -> CertificateSettings:
-    lam = entry.mapping().get("lam")
+    lam, about = entry.mapping().get("lam"), entry.get("about", str)
     if isinstance(lam, bool) or not isinstance(lam, (int, float)):
         raise refuse(f"{entry.path}: lam", "be a number", repr(lam), "The file is damaged.")
-    about: Any = entry.get("about", str)
-    return CertificateSettings(float(lam), about, entry.get("learned_bias", bool))
+    if about not in ("rows", "population"):
+        raise refuse(f"{entry.path}: about", 'be "rows" or "population"', repr(about), "The file is damaged.")
+    kind: Literal["rows", "population"] = "rows" if about == "rows" else "population"
+    return CertificateSettings(float(lam), kind, entry.get("learned_bias", bool))
 
 
 def _text(entry: Entry) -> str:

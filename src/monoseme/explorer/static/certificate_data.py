@@ -50,7 +50,7 @@ def certificate_index(table: CertificateTable) -> dict[str, Any]:
     return {
         "count": len(columns),
         "shard": SHARD,
-        "named": NAMED,
+        "first": FIRST,
         "verdicts": list(VERDICTS),
         "verdict": pack(columns.verdict, "<i1"),
         "numbers": {name: pack(_single(getattr(columns, name)), "<f4") for name in NUMBERS},

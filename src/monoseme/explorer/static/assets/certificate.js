@@ -93,7 +93,7 @@
     return high > low * 1.0005 ? `${number(low)} to ${number(high)}` : number(low);
   };
   const partners = (j) => {
-    const few = [...data.partners.slice(3 * j, 3 * j + 3)].filter((k) => k >= 0),
+    const few = [...data.partners.slice(data.first * j, data.first * (j + 1))].filter((k) => k >= 0),
       rest = data.partnerCount[j] - few.length;
     const node = cell("Partners", few.length ? "" : "nil", ...(few.length ? list(few) : ["none"]));
     if (rest) {
@@ -190,7 +190,11 @@
   };
 
   monoseme.verdictOf = (j) => verdict(j);
-  monoseme.featureLink = (j) => address({ ...state, page: "0", feature: String(j) });
+  monoseme.goTo = (j) => {
+    const to = address({ ...state, page: "0", feature: String(j) });
+    if (location.hash === to) arrive();
+    else location.hash = to;
+  };
   monoseme.certificates = (given) => {
     data = {
       ...given,
@@ -217,6 +221,11 @@
           again = sort === state.sort && state.order === "desc";
         write({ sort, order: again ? "asc" : "desc" });
       });
+    // a link to where the address is already changes nothing, yet the reader wants to be taken there
+    document.addEventListener("click", ({ target }) => {
+      const hash = target.closest("a")?.getAttribute("href");
+      if (hash?.includes("feature=") && hash === location.hash) arrive();
+    });
     addEventListener("hashchange", () => location.hash.includes("=") && arrive());
     arrive();
     if (location.hash.includes("=") && state.feature === "") by("features").scrollIntoView();

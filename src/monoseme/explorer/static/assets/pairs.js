@@ -99,7 +99,7 @@
       told.textContent = `${name(pairs.first[i])} (${WORDS[monoseme.verdictOf(pairs.first[i])]}) beside ${name(pairs.second[i])}: strain ${strain}, cosine ${figure(pairs.cosine[i])}`;
     };
     const go = () => {
-      if (now >= 0) location.hash = monoseme.featureLink(pairs.first[shown[now]]);
+      if (now >= 0) monoseme.goTo(pairs.first[shown[now]]);
     };
     const nearest = (event) => {
       const box = root.getBoundingClientRect(),
