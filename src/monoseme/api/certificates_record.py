@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from monoseme.core.errors import refuse
-from monoseme.explorer.static import write_certificates
+from monoseme.explorer.static import check_pages, write_certificates
 from monoseme.optimality import Certification
 from monoseme.records import CertificateSettings, CertificateTable, FeatureColumns, PairPoints
 from monoseme.records.certificates import VERDICTS, check_place
 
-__all__ = ["certificate_page", "certificates_record"]
+__all__ = ["certificate_page", "certificates_record", "check_out"]
 
 POINTS = 4000  # pairs that are kept, of the largest strain: more could not be told apart on a chart
 PAGES = "certificate"  # folder of the page, beside the record
@@ -76,10 +76,16 @@ def certificate_page(table: CertificateTable, out: Path | str) -> Path:
     UserError
         When `out` holds a record or a page that this function did not write; nothing is changed then.
     """
-    check_place(out)
+    check_out(out)
     page = write_certificates(table, Path(out) / PAGES)
     table.save(out)
     return page
+
+
+def check_out(out: Path | str) -> None:
+    """Refuse a folder in which `certificate_page` would replace what it did not write: before minutes of work."""
+    check_place(out)
+    check_pages(Path(out) / PAGES)
 
 
 def _columns(certification: Certification) -> FeatureColumns:

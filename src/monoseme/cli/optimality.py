@@ -11,8 +11,7 @@ import tyro
 
 import monoseme as ms
 from monoseme.api import rows_of, store_of
-from monoseme.api.certificates_record import certificate_page, certificates_record
-from monoseme.api.certifying import certify
+from monoseme.api.certificates_record import certificate_page, certificates_record, check_out
 from monoseme.cli.options import Count, Folder, Number, Place
 from monoseme.core.errors import UserError, refuse
 from monoseme.core.outcome import plural
@@ -21,7 +20,6 @@ from monoseme.featurizers import Featurizer
 from monoseme.optimality.certification import Certification
 from monoseme.optimality.rank_one import rank_one
 from monoseme.optimality.wide import wide_limit
-from monoseme.records.certificates import check_place
 from monoseme.store import ActivationStore
 
 __all__ = ["Certify", "Optimality", "RankOne", "Wide"]
@@ -61,10 +59,10 @@ class Certify:
     def run(self) -> None:
         """Certify, print what is unstable, and write record and page."""
         if self.out is not None:
-            check_place(self.out)  # before minutes of work
+            check_out(self.out)
         featurizer = ms.load(self.dictionary)
         store = _store(self.dictionary, self.store)
-        found = certify(
+        found = ms.certify(
             featurizer,
             store,
             self.codes,

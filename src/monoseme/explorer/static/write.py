@@ -24,7 +24,7 @@ from monoseme.records.page import Html
 from monoseme.records.reproduce import Reproduction
 from monoseme.records.run import RunRecord, relative_path
 
-__all__ = ["Thumbnails", "write_certificates", "write_claims", "write_pages"]
+__all__ = ["Thumbnails", "check_pages", "write_certificates", "write_claims", "write_pages"]
 
 Thumbnails = Callable[[str], np.ndarray | bytes | Path | None]
 # what may be copied beside a page; anything else is not a picture that browsers draw
@@ -95,10 +95,16 @@ def _write_certificates(table: CertificateTable, folder: Path) -> None:
         (folder / f"why-{number}.js").write_text(script("reasons", number, part), encoding="ascii")
 
 
-@contextmanager
-def _new_pages(out: Path) -> Iterator[Path]:
+def check_pages(out: Path | str) -> None:
+    """Refuse a folder that holds anything else than pages of ours."""
+    out = Path(out)
     if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise refuse("out", "be a new folder, or one of earlier pages", out, "Choose another; nothing was changed.")
+
+
+@contextmanager
+def _new_pages(out: Path) -> Iterator[Path]:
+    check_pages(out)
     with atomic_folder(out) as folder:
         (folder / MARK).write_text("pages written by monoseme; the folder is replaced as a whole\n", encoding="utf-8")
         yield folder
