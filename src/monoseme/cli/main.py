@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from monoseme.cli.demo import Demo
 from monoseme.cli.evaluate import Evaluate
 from monoseme.cli.fit import Fit
 from monoseme.cli.harvest import Harvest
+from monoseme.cli.optimality import Optimality
 from monoseme.cli.page import Page
 from monoseme.cli.reproduce import Reproduce
 from monoseme.cli.sweep import Sweep
@@ -30,7 +32,9 @@ ABOUT = "Take neural networks apart, and know whether to believe what you see."
 SIGINT = 2
 
 
-Verb = Audit | Harvest | Fit | Choose | Sweep | Evaluate | Page | Demo | Reproduce  # tyro calls each by its class
+Verb = (
+    Audit | Harvest | Fit | Choose | Sweep | Evaluate | Page | Optimality | Demo | Reproduce
+)  # tyro calls each by its class
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,20 +108,30 @@ def _parsed(arguments: Sequence[str]) -> Verb:
 
 def _near(arguments: Sequence[str]) -> str:
     """Name the verb or the option that a word nearly is; empty when there is none, and tyro's own words must do."""
-    verbs = {verb.__name__.lower(): verb for verb in get_args(Verb)}
-    first = arguments[0] if arguments else "--"
-    if first not in verbs:
-        known, unknown, what = [*verbs], [] if first.startswith("-") else [first], "verb"
-    else:
-        kinds = get_type_hints(verbs[first], include_extras=True)
-        named = (name.replace("_", "-") for name, kind in kinds.items() if "Positional" not in str(kind))
-        known = ["--help", *(f"--{name}" for name in named)]
-        typed = (word.partition("=")[0].replace("_", "-") for word in arguments[1:] if word.startswith("--"))
-        unknown, what = [word for word in typed if word not in known], f"option of {first}"
+    words, verbs, group = list(arguments), get_args(Verb), ""
+    while True:
+        named = {_command(verb): verb for verb in verbs}
+        first = words[0] if words else "--"
+        if first not in named:
+            known, unknown, what = [*named], [] if first.startswith("-") else [first], f"verb{group}"
+            break
+        kinds, words = get_type_hints(named[first], include_extras=True), words[1:]
+        verbs, group = get_args(kinds.get("verb")), f" of {first}"  # a group's verbs are the types of its one field
+        if not verbs:
+            flags = (name.replace("_", "-") for name, kind in kinds.items() if "Positional" not in str(kind))
+            known, what = ["--help", *(f"--{name}" for name in flags)], f"option{group}"
+            typed = (word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--"))
+            unknown = [word for word in typed if word not in known]
+            break
     for word in unknown:
         if (advice := closest(word, known)).startswith("Did you mean"):
             return str(refuse(word, f"be a known {what}", "an unknown one", advice))
     return ""
+
+
+def _command(verb: type) -> str:
+    """How a class is typed: RankOne is rank-one."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", verb.__name__).lower()
 
 
 def _one_line(box: str) -> str:

@@ -1,5 +1,9 @@
 """What was claimed, what was measured, under which rule: and the page contract."""
 
+from monoseme.records.certificates import CertificateSettings as CertificateSettings
+from monoseme.records.certificates import CertificateTable as CertificateTable
+from monoseme.records.certificates import FeatureColumns as FeatureColumns
+from monoseme.records.certificates import PairPoints as PairPoints
 from monoseme.records.claims import Claims as Claims
 from monoseme.records.reproduce import Reproduction as Reproduction
 from monoseme.records.reproduce import reproduce as reproduce
@@ -13,11 +17,15 @@ from monoseme.records.scatter import Scatter as Scatter
 from monoseme.records.scatter import ScatterPoint as ScatterPoint
 
 __all__ = [
+    "CertificateSettings",
+    "CertificateTable",
     "Claims",
     "Comparison",
     "Curve",
+    "FeatureColumns",
     "Histogram",
     "OutcomeGroup",
+    "PairPoints",
     "Reproduction",
     "RunRecord",
     "SampleView",

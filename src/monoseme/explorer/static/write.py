@@ -12,15 +12,19 @@ import numpy as np
 
 from monoseme.core.errors import refuse
 from monoseme.core.files import atomic_folder
+from monoseme.explorer.static.certificate import certificate_page
+from monoseme.explorer.static.certificate_data import SHARD as REASONS
+from monoseme.explorer.static.certificate_data import certificate_index, named_by, reason_shard
 from monoseme.explorer.static.claims import claims_page
 from monoseme.explorer.static.overview import block_page, overview_page
 from monoseme.explorer.static.scatter import scatter_script
 from monoseme.explorer.static.shards import SHARD, card_index, script, shard
+from monoseme.records.certificates import CertificateTable
 from monoseme.records.page import Html
 from monoseme.records.reproduce import Reproduction
 from monoseme.records.run import RunRecord, relative_path
 
-__all__ = ["Thumbnails", "write_claims", "write_pages"]
+__all__ = ["Thumbnails", "check_pages", "write_certificates", "write_claims", "write_pages"]
 
 Thumbnails = Callable[[str], np.ndarray | bytes | Path | None]
 # what may be copied beside a page; anything else is not a picture that browsers draw
@@ -74,10 +78,33 @@ def write_claims(reproduction: Reproduction, out: Path | str) -> Path:
     return Path(out) / "index.html"
 
 
-@contextmanager
-def _new_pages(out: Path) -> Iterator[Path]:
+def write_certificates(table: CertificateTable, out: Path | str) -> Path:
+    """Write the page of a certification into the folder `out`, as `write_pages` does; return its index.html."""
+    with _new_pages(Path(out)) as folder:
+        _write_page(folder / "index.html", certificate_page(table))
+        _write_certificates(table, folder / "data")
+    return Path(out) / "index.html"
+
+
+def _write_certificates(table: CertificateTable, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "certificates.js").write_text(script("certificates", certificate_index(table)), encoding="ascii")
+    names = named_by(table)
+    for number, start in enumerate(range(0, len(table.features), REASONS)):
+        part = reason_shard(table, start, names)
+        (folder / f"why-{number}.js").write_text(script("reasons", number, part), encoding="ascii")
+
+
+def check_pages(out: Path | str) -> None:
+    """Refuse a folder that holds anything else than pages of ours."""
+    out = Path(out)
     if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise refuse("out", "be a new folder, or one of earlier pages", out, "Choose another; nothing was changed.")
+
+
+@contextmanager
+def _new_pages(out: Path) -> Iterator[Path]:
+    check_pages(out)
     with atomic_folder(out) as folder:
         (folder / MARK).write_text("pages written by monoseme; the folder is replaced as a whole\n", encoding="utf-8")
         yield folder

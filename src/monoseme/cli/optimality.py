@@ -1,0 +1,210 @@
+"""`monoseme optimality ...`: which parts of a dictionary are real, and what the best dictionary could be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+
+import monoseme as ms
+from monoseme.api import rows_of, store_of
+from monoseme.api.certificates_record import certificate_page, certificates_record, check_out
+from monoseme.cli.options import Count, Folder, Number, Place
+from monoseme.core.errors import UserError, refuse
+from monoseme.core.outcome import plural
+from monoseme.core.rows import RowSource
+from monoseme.featurizers import Featurizer
+from monoseme.optimality.certification import Certification
+from monoseme.optimality.rank_one import rank_one
+from monoseme.optimality.wide import wide_limit
+from monoseme.store import ActivationStore
+
+__all__ = ["Certify", "Optimality", "RankOne", "Wide"]
+
+SHOWN = 10
+Lam = Annotated[float, tyro.conf.arg(metavar="X")]
+Split = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class Certify:
+    """Say of every feature whether an optimal dictionary would keep it, with a proof: stable, unstable or not known."""
+
+    dictionary: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN|DICTIONARY")]
+    """Folder of a fit, or a dictionary of another library such as saelens:FOLDER."""
+    store: Place = None
+    """Store with the rows; the run's own by default."""
+    lam: Number = None
+    """λ of E‖Wz + b - x‖² + 2λ‖z‖₁ in units of the rows (half of an l1 coefficient); read from the codes by default."""
+    codes: Literal["as-is", "resolved"] = "as-is"
+    """The dictionary's own codes, or the optimal ones on its atoms at --lam."""
+    about: Literal["rows", "population"] = "population"
+    """Verdicts about exactly these rows, or about all rows like them: with a noise floor and held-out rows."""
+    fixed_bias: bool = False
+    """Judge with a bias that must stay as it is."""
+    split: Split = "train"
+    """Which rows of the store."""
+    max_rows: Count = None
+    """At most so many rows."""
+    out: Folder = None
+    """Folder for record and page."""
+    title: str = ""
+    """Heading of the page."""
+    seed: int = 0
+    """Of the rows that are drawn."""
+
+    def run(self) -> None:
+        """Certify, print what is unstable, and write record and page."""
+        if self.out is not None:
+            check_out(self.out)
+        featurizer = ms.load(self.dictionary)
+        store = _store(self.dictionary, self.store)
+        found = ms.certify(
+            featurizer,
+            store,
+            self.codes,
+            lam=self.lam,
+            learned_bias=not self.fixed_bias,
+            about=self.about,
+            split=self.split,
+            max_rows=self.max_rows,
+            seed=self.seed,
+        )
+        print(listing(found))
+        if self.out is not None:
+            print(f"\npage  {self._page(found, featurizer, store)}")
+
+    def _page(self, found: Certification, featurizer: Featurizer, store: ActivationStore) -> Path:
+        assert self.out is not None
+        model, name = store.manifest["model"], str(featurizer.recipe["name"])
+        facts = {
+            "Dictionary": f"{name}, {featurizer.n_blocks:,} blocks of size {featurizer.block_size}",
+            "Rows of": f"{model['name']} ({model['weights']}), {store.manifest['hook']}",
+        }
+        atoms = featurizer.atoms.detach().cpu().numpy()
+        table = certificates_record(
+            found,
+            atoms[:, 0] if atoms.shape[1] == 1 else None,
+            title=self.title or f"Certificates of {name} on {model['name']}, {store.manifest['hook']}",
+            facts=facts,
+        )
+        return certificate_page(table, self.out)
+
+
+@dataclass(frozen=True)
+class Wide:
+    """The least loss that any dictionary of any width can have on the rows of a store, and what reaches it."""
+
+    store: Annotated[str, tyro.conf.arg(metavar="FOLDER|URL")]
+    """Store with the rows."""
+    lam: Lam
+    """λ of E‖Wz + b - x‖² + 2λ‖z‖₁, in units of the rows."""
+    split: Split = "train"
+    """Which rows."""
+    max_rows: Count = None
+    """At most so many rows."""
+    seed: int = 0
+    """Of the rows that are drawn."""
+
+    def run(self) -> None:
+        """Print the limit."""
+        rows = rows_of(ms.ActivationStore.open(self.store), self.split)
+        drawn: RowSource | Any = rows
+        if self.max_rows is not None and self.max_rows < len(rows):
+            drawn = rows.batch(0, self.max_rows, self.seed).x.double().numpy()
+        limit = wide_limit(drawn, self.lam)
+        rays = "not known (too many rows to hold in memory)" if limit.rays is None else f"{limit.rays:,}"
+        kind = "the mean" if limit.is_mean else "the geometric median" if limit.is_median else "between mean and median"
+        lines = [
+            ("rows", f"{len(drawn):,}"),
+            ("least loss", f"{limit.loss:.6g} ‖x‖² (within {max(limit.gap, 0.0):.2g})"),
+            ("narrowest width", rays),
+            ("farther than λ", f"{limit.far:.1%} of the rows; the others need no atom"),
+            ("bias", f"{kind}, norm {float(np.linalg.norm(limit.bias)):.4g}"),
+        ]
+        print(_table(lines))
+
+
+@dataclass(frozen=True)
+class RankOne:
+    """Say of one variable whether one nonnegative atom is optimal, or an antipodal pair."""
+
+    values: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE.npy")]
+    """A column of floating-point values."""
+    lam: Lam
+    """λ of E(wz + b - x)² + 2λ|z|, in units of the values."""
+
+    def run(self) -> None:
+        """Print the verdict and what decides it."""
+        found = rank_one(column(self.values), self.lam)
+        lines = [
+            ("optimal", {"pair": "an antipodal pair"}.get(found.verdict, f"a single atom, {found.verdict[-1]}1")),
+            ("soft active share", f"{found.soft_active:.4g} above the lowest value"),
+            ("", f"{found.soft_active_down:.4g} below the highest; a pair is needed when both exceed 0.5"),
+            ("loss", f"{found.loss:.6g} x²"),
+            ("of the candidates", f"+1 {found.loss_up:.6g}, -1 {found.loss_down:.6g}, pair {found.loss_pair:.6g}"),
+            ("bias", f"{found.bias:.6g}"),
+            ("active", f"{found.active:.1%} of the rows"),
+        ]
+        print(_table(lines))
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """Which parts of a dictionary are real: certificates, the wide limit, one variable at a time."""
+
+    verb: Certify | Wide | RankOne
+    """What to do."""
+
+    def run(self) -> None:
+        """Do it."""
+        self.verb.run()
+
+
+def listing(found: Certification) -> str:
+    """Counts, numbers, and the unstable features of the largest removable loss in words."""
+    counts = {v: sum(f.verdict == v for f in found.features) for v in ("unstable", "stable", "unknown")}
+    said = ", ".join(f"{n:,} {'not known' if v == 'unknown' else v}" for v, n in counts.items())
+    total = len(found.features)
+    lines = [*(f"note: {note}" for note in found.notes), f"{total:,} {plural(total, 'features')}: {said}", ""]
+    named = [(o.name, str(o)) for o in (*found.numbers.values(), *found.kkt.values())]
+    lines.append(_table([("lam", f"{found.lam:.6g}"), *named]))
+    worst = sorted((f for f in found.features if f.verdict == "unstable"), key=lambda f: -f.removable_loss)
+    if worst:
+        first = min(SHOWN, len(worst))
+        lines += ["", f"{first} of {len(worst):,} unstable, by the loss that is removable for certain (‖x‖²):"]
+        lines += [f"  {f.removable_loss:<10.3g}{f.words}" for f in worst[:SHOWN]]
+    return "\n".join(lines)
+
+
+def column(path: Path) -> np.ndarray:
+    """Read one column of numbers from a .npy file; nothing in it is executed."""
+    try:
+        values = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise refuse("FILE.npy", "be there", f"{path} (no such file)", "Save a column with numpy.save.") from None
+    except (ValueError, EOFError):  # numpy's own words would advise to unpickle it
+        raise refuse("FILE.npy", "be a .npy file of numbers", path, "Save a column with numpy.save.") from None
+    if not isinstance(values, np.ndarray):
+        raise refuse("FILE.npy", "hold one array", f"{path} ({type(values).__name__})", "Use numpy.save.")
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _store(dictionary: str, store: str | None) -> ActivationStore:
+    if store is not None:
+        return ms.ActivationStore.open(store)
+    try:
+        return store_of(dictionary)
+    except UserError:
+        if Path(dictionary).exists():
+            raise
+        fix = "Name the store with the rows: --store FOLDER."
+        raise refuse("--store", "be given for a dictionary of another library", "nothing", fix) from None
+
+
+def _table(lines: list[tuple[str, str]]) -> str:
+    wide = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name.replace('_', ' '):<{wide}}  {text}" for name, text in lines)

@@ -1,0 +1,189 @@
+"""`monoseme optimality ...`: what is printed and written, with a made certification, and once for real."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.certifications import ENCODER, made_certification
+from tests.cli.conftest import Call
+
+import monoseme as ms
+from monoseme.cli import optimality as verbs
+from monoseme.core.errors import UserError
+from monoseme.optimality import Certification
+from monoseme.records import CertificateTable
+
+LATENTS = 24
+
+
+@pytest.fixture(scope="module")
+def scalar(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Path:
+    out, held = tmp_path_factory.mktemp("scalar") / "run", ms.ActivationStore.open(store)
+    ms.fit(ms.featurizers.ReLU(held.d_in, LATENTS), held, out=out, steps=60, batch_size=64, lam=0.02)
+    return out
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Answers with a made certification, and keeps what was asked, under the names of the real function."""
+    calls: list[dict[str, Any]] = []
+    takes = inspect.signature(ms.certify)
+
+    def answer(*given: Any, **named: Any) -> Certification:
+        calls.append(dict(takes.bind(*given, **named).arguments))
+        return made_certification(LATENTS)
+
+    monkeypatch.setattr(ms, "certify", answer)
+    return calls
+
+
+def test_options_reach_the_library(call: Call, scalar: Path, asked: list[dict[str, Any]], store: Path):
+    assert call("optimality", "certify", scalar)[0] == 0
+    typed = "--lam 0.3 --codes resolved --about rows --fixed-bias --split test --max-rows 50 --seed 3"
+    assert call("optimality", "certify", scalar, "--store", store, *typed.split())[0] == 0
+    first, second = asked
+    assert (first["codes"], first["lam"], first["about"], first["learned_bias"]) == ("as-is", None, "population", True)
+    wanted = {"codes": "resolved", "lam": 0.3, "about": "rows", "learned_bias": False, "split": "test", "max_rows": 50}
+    assert {name: second[name] for name in wanted} == wanted
+    assert second["seed"] == 3
+    assert isinstance(second["x"], ms.featurizers.Featurizer)
+    assert first["atoms"].path.samefile(store)
+    assert second["atoms"].path.samefile(store)
+
+
+def test_the_text_names_the_worst_in_words(call: Call, scalar: Path, asked: list[dict[str, Any]]):
+    code, said, error = call("optimality", "certify", scalar)
+    found = made_certification(LATENTS)
+    bad = sorted((f for f in found.features if f.verdict == "unstable"), key=lambda f: -f.removable_loss)
+    assert (code, error, len(asked)) == (0, "", 1)
+    counts = [sum(f.verdict == v for f in found.features) for v in ("unstable", "stable", "unknown")]
+    assert said.startswith(f"note: {ENCODER}\n{LATENTS} features: ")
+    assert "{} unstable, {} stable, {} not known".format(*counts) in said
+    assert re.search(r"^gap +8\.21 ‖x‖²$", said, re.M)
+    assert "not known (too many rows to hold in memory)" in said
+    assert [line.split("  ")[-1].strip() for line in said.splitlines()[-len(bad) :]] == [f.words for f in bad]
+    assert "page" not in said
+
+
+def test_no_more_than_ten_are_listed():
+    said = verbs.listing(made_certification(400))
+    lines = said.splitlines()
+    assert sum(" is unstable: " in line for line in lines) == 10
+    assert any(line.startswith("10 of ") and "‖x‖²" in line for line in lines)
+
+
+def test_record_and_page_are_written_and_replaced(
+    call: Call, scalar: Path, asked: list[dict[str, Any]], tmp_path: Path
+):
+    for title in ("First", "Second"):
+        code, said, _ = call("optimality", "certify", scalar, "--out", tmp_path / "out", "--title", title)
+        page = tmp_path / "out" / "certificate" / "index.html"
+        assert code == 0
+        assert said.endswith(f"page  {page}\n")
+        assert f"<h1>{title}</h1>" in page.read_text(encoding="utf-8")
+        table = CertificateTable.load(tmp_path / "out")
+        assert table.title == title
+        assert table.facts["Rows of"] == "toy (pretrained), blocks.9"
+        assert table.facts["Dictionary"] == f"ReLU, {LATENTS} blocks of size 1"
+        assert len(table.pairs) > 0
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("name", ["certificates.json", "certificate/mine.txt"])
+def test_a_folder_of_somebody_else_is_left_alone(
+    call: Call, scalar: Path, asked: list[dict[str, Any]], tmp_path: Path, name: str
+):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    code, _, error = call("optimality", "certify", scalar, "--out", tmp_path)
+    assert (code, error.count("\n"), asked) == (2, 1, [])  # before any work
+    assert error.startswith("monoseme: out must")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_for_real(call: Call, scalar: Path, tmp_path: Path):
+    code, said, error = call("optimality", "certify", scalar, "--out", tmp_path / "out", "--max-rows", 300)
+    assert (code, error) == (0, "")
+    table = CertificateTable.load(tmp_path / "out")
+    assert len(table.features) == LATENTS
+    assert f"{LATENTS} features: {table.count('unstable')} unstable" in said
+    assert any("L1-equivalent" in note for note in table.notes)
+
+
+def test_wide(call: Call, store: Path):
+    from monoseme.optimality.wide import wide_limit
+
+    rows = ms.ActivationStore.open(store).rows("train")
+    limit = wide_limit(rows, 0.05)
+    code, said, error = call("optimality", "wide", "--store", store, "--lam", 0.05)
+    assert (code, error) == (0, "")
+    assert f"least loss       {limit.loss:.6g} ‖x‖²" in said
+    assert f"narrowest width  {limit.rays:,}" in said
+    assert f"rows             {len(rows):,}" in said
+    few = call("optimality", "wide", "--store", store, "--lam", 0.05, "--max-rows", 40)[1]
+    assert "rows             40\n" in few
+
+
+@pytest.mark.parametrize(
+    ("values", "words"), [((0.0, 0, 0, 5, 6), "a single atom, +1"), ((0.0, 4, 5, 6, 7), "an antipodal pair")]
+)
+@pytest.mark.parametrize("shape", [(5,), (5, 1)])
+def test_rank_one(call: Call, tmp_path: Path, values: tuple[float, ...], words: str, shape: tuple[int, ...]):
+    np.save(tmp_path / "v.npy", np.array(values).reshape(shape))
+    code, said, error = call("optimality", "rank-one", tmp_path / "v.npy", "--lam", 0.1)
+    assert (code, error) == (0, "")
+    assert said.startswith(f"optimal            {words}\n")
+
+
+MISTAKES = {
+    "no verb": ("optimality", "certify, wide, rank-one"),
+    "nearly a verb": ("optimality certfy RUN", "certfy must be a known verb of optimality"),
+    "nearly an option": ("optimality certify RUN --code as-is", "Did you mean --codes"),
+    "option of the group's verb": ("optimality wide --stor STORE --lam 1", "--stor must be a known option of wide"),
+    "no dictionary": ("optimality certify", "RUN|DICTIONARY"),
+    "no store of a dictionary": ("optimality certify nowhere", "nowhere"),
+    "store as a run": ("optimality certify STORE", "this is a store."),
+    "lam of zero": ("optimality certify RUN --lam 0", "lam must be positive"),
+    "lam missing": ("optimality certify RUN --codes resolved", "lam must be given"),
+    "blocks": ("optimality certify FITTED", "block"),
+    "wide without lam": ("optimality wide --store STORE", "--lam"),
+    "wide of nothing": ("optimality wide --store nowhere --lam 1", "nowhere"),
+    "wide of zero": ("optimality wide --store STORE --lam 0", "lam must be positive"),
+    "no file": ("optimality rank-one nowhere.npy --lam 1", "FILE.npy must be there"),
+    "pickled": ("optimality rank-one PICKLED --lam 1", "FILE.npy must be a .npy file of numbers"),
+    "integers": ("optimality rank-one INTEGERS --lam 1", "values must be floating-point numbers"),
+    "table": ("optimality rank-one TABLE --lam 1", "values must be one column"),
+    "archive": ("optimality rank-one ARCHIVE --lam 1", "FILE.npy must hold one array"),
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_one_line_and_exit_code_two(line: str, call: Call, store: Path, scalar: Path, fitted: Path, tmp_path: Path):
+    typed, named = MISTAKES[line]
+    np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    np.save(tmp_path / "integers.npy", np.arange(5))
+    np.save(tmp_path / "table.npy", np.ones((5, 2)))
+    np.savez(tmp_path / "archive.npz", a=np.ones(5))
+    places = {"STORE": store, "RUN": scalar, "FITTED": fitted} | {
+        name.upper(): tmp_path / f"{name}.npy" for name in ("pickled", "integers", "table")
+    } | {"ARCHIVE": tmp_path / "archive.npz"}  # fmt: skip
+    code, said, error = call(*(places.get(word, word) for word in typed.split()))
+    assert (code, said) == (2, "")
+    assert error.startswith("monoseme: ")
+    assert error.count("\n") == 1
+    assert named in error
+    assert "Traceback" not in error
+
+
+def test_a_dictionary_of_another_library_needs_a_store(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ms, "load", lambda _: torch.nn.Identity())
+    with pytest.raises(UserError, match=r"^--store must be given"):
+        verbs.Certify("saelens:somewhere").run()
