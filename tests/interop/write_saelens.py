@@ -1,6 +1,6 @@
 """Write the fixtures of SAELens: run inside an environment of its own that has `sae-lens` 6, never by the tests.
 
-    python tests/interop/write_saelens.py tests/interop/fixtures
+    python tests/interop/write_saelens.py tests/interop/fixtures/saelens
 
 Every folder is a checkpoint that SAELens' own code saved, with random weights, and `expected.safetensors`: rows,
 SAELens' activations and reconstruction, and the norms of its decoder rows (one where the activations have them in).

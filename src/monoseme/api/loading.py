@@ -33,10 +33,10 @@ def load(path: str | Path) -> Featurizer:
         If the folder holds no such featurizer, a damaged file, or one that cannot be read exactly.
     """
     prefix, colon, rest = str(path).partition(":")
-    if colon and isinstance(path, str) and prefix in READERS:
+    if colon and prefix in READERS:
         return READERS[prefix][1](Path(rest))
     # one letter is a drive of Windows
-    if colon and isinstance(path, str) and prefix.isalpha() and len(prefix) > 1 and not Path(path).exists():
+    if colon and prefix.isalpha() and len(prefix) > 1 and not Path(path).exists():
         fix = closest(prefix, READERS)
         raise refuse("path", "start with the name of a library that is read here", repr(f"{prefix}:"), fix)
     if (found := prefix_of(Path(path))) is not None:
