@@ -82,6 +82,18 @@ def test_it_evaluates_and_trains_on():
     assert ms.evaluate(f, x)["fvu"].known
 
 
+@pytest.mark.parametrize("case", ["saelens:standard", "sparsify:any-norm"])
+def test_certify_in_one_line(case):
+    x = torch.randn(400, 16, generator=torch.Generator().manual_seed(1))
+    found = ms.certify(ms.load(f"{case.split(':')[0]}:{folder(case)}"), x, lam=0.05)
+    assert len(found.features) == 48
+    assert all(f.verdict in ("stable", "unstable", "unknown") for f in found.features)
+
+
+def test_a_prefix_in_a_path_object_as_the_command_line_makes_it():
+    assert ms.load(Path(f"saelens:{folder(S)}")).recipe["name"] == "ReLU"
+
+
 # -- what is refused, in one line
 
 
