@@ -12,11 +12,12 @@ from monoseme.api.choosing import Choice, choose
 from monoseme.api.comparing import describe_sweep, sweep_page
 from monoseme.api.describing import describe
 from monoseme.api.fitting import evaluate, fit, rows_of, store_of
+from monoseme.api.loading import load
 from monoseme.api.measuring import AuditSettings, Watch
 from monoseme.api.paging import page
 from monoseme.api.sweeping import points_of, sweep
 from monoseme.evaluation import Evaluation
-from monoseme.featurizers import FitResult, load
+from monoseme.featurizers import FitResult
 from monoseme.learning import SweepResult, process_pool
 from monoseme.models import open_model
 from monoseme.store import ActivationStore, harvest

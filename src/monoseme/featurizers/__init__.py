@@ -9,6 +9,7 @@ from monoseme.featurizers.fitting import FitResult, fit
 from monoseme.featurizers.io import load
 from monoseme.featurizers.objective import AuxK, Objective
 from monoseme.featurizers.prior import map_penalty
+from monoseme.featurizers.ranked import RankedTopK
 from monoseme.featurizers.zoo import (
     ZOO,
     BatchTopK,
@@ -35,6 +36,7 @@ __all__ = [
     "GroupLasso",
     "JumpReLU",
     "Objective",
+    "RankedTopK",
     "ReLU",
     "TopK",
     "Tournament",
