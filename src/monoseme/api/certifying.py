@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,7 +15,7 @@ from monoseme.core.protocols import Featurizes
 from monoseme.core.rows import ArrayRows, RowSource
 from monoseme.optimality import reading
 from monoseme.optimality.certification import Certification
-from monoseme.optimality.certify import CertifySettings, certify_latents
+from monoseme.optimality.certify import CertifySettings, RowsInOrder, certify_latents
 from monoseme.optimality.deciding import About
 from monoseme.optimality.lasso import resolve_rows
 from monoseme.optimality.latents import Latents
@@ -26,6 +25,7 @@ from monoseme.store import ActivationStore
 __all__ = ["certify"]
 
 BATCH = 4096
+PRODUCTS = 1 << 24  # of rows with latents that are held at once: 128 MB
 HELD_OUT = 0.2  # of rows in memory, for a verdict about the population
 Codes = Any  # dense array or tensor, scipy sparse matrix, or Code
 
@@ -132,12 +132,12 @@ def _arrays(
     whole = reading.latents(w, b, given, learned_bias) if given is not None else None
     signed = whole is not None and whole.n_latents != len(w)
     made = [reading.latents(w, b, part, learned_bias, signed=signed) if part is not None else None for part in parts]
-    return _run(rows[keep], rows[~keep], made, w, b, lam, learned_bias, settings)
+    return _run(_slices(rows[keep]), _slices(rows[~keep]), made, w, b, lam, learned_bias, settings)
 
 
 def _run(
-    rows: np.ndarray,
-    held: np.ndarray,
+    rows: RowsInOrder,
+    held: RowsInOrder,
     made: list[Latents | None],
     w: np.ndarray,
     b: np.ndarray,
@@ -148,15 +148,21 @@ def _run(
     first, second = made
     if first is None:
         lam = check_lam(_needed(lam))
-        first, second = (resolve_rows(part, w, b, lam, learned_bias) for part in (rows, held))
+        first = resolve_rows(rows, w, b, lam, learned_bias)
+        second = resolve_rows(held, w, b, lam, learned_bias) if settings.about == "population" else None
     lam = _implied(rows, first) if lam is None else check_lam(lam)
-    other = second if settings.about == "population" else None
+    return certify_latents(rows, first, lam, settings, second if settings.about == "population" else None)
 
-    def batches() -> Iterator[np.ndarray]:
-        for start in range(0, len(rows), BATCH):
-            yield rows[start : start + BATCH]
 
-    return certify_latents(batches, first, lam, settings, other)
+def _slices(rows: np.ndarray) -> RowsInOrder:
+    """Rows in memory, a batch at a time."""
+    return lambda: (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))
+
+
+def _in_order(source: RowSource, n_latents: int) -> RowsInOrder:
+    """Rows of a source, in batches that leave room for a product with every latent."""
+    size = max(64, min(BATCH, PRODUCTS // n_latents))
+    return lambda: (batch.x.double().numpy() for batch in source.in_order(size))
 
 
 def _needed(lam: float | None) -> float:
@@ -165,12 +171,12 @@ def _needed(lam: float | None) -> float:
     return lam
 
 
-def _implied(rows: np.ndarray, latents: Latents) -> float:
+def _implied(rows: RowsInOrder, latents: Latents) -> float:
     """λ̂ = Σ m_k ⟨w_k, E[z_k r]⟩ / Σ m_k²."""
     from monoseme.optimality.certify import pair_with_codes
 
     n, moment, mass = 0, 0.0, 0.0
-    for x, z in pair_with_codes(lambda: iter([rows]), latents)():
+    for x, z in pair_with_codes(rows, latents)():
         r = x - latents.bias - z @ latents.atoms
         n, moment, mass = n + len(x), moment + z.T @ r, mass + np.asarray(z.sum(0)).ravel()
     m = np.asarray(mass) / n
@@ -218,9 +224,10 @@ def _featurizer(
         encoded = [None if part is None else _encode(f, part) for part in (rows, away)]
         signed = any(c is not None and bool((c.values < 0).any()) for c in encoded)
         made = [None if c is None else reading.latents(w, b, c, learned_bias, notes, signed) for c in encoded]
-    empty = ArrayRows(torch.zeros(1, w.shape[1]))
-    matrix, other = _matrix(rows), _matrix(away if away is not None else empty)
-    found = _run(matrix, other, made, w, b, lam, learned_bias, settings)
+    away = rows if away is None else away
+    found = _run(_in_order(rows, len(w)), _in_order(away, len(w)), made, w, b, lam, learned_bias, settings)
+    if codes == "resolved":
+        found = replace(found, notes=(*notes, *found.notes))
     return replace(found, provenance={**found.provenance, "codes": codes, "split": split, "seed": seed})
 
 

@@ -23,7 +23,7 @@ from monoseme.optimality.slack import slack_bounds
 from monoseme.optimality.strain import strains
 from monoseme.optimality.wide import check_lam, wide_limit
 
-__all__ = ["CertifySettings", "certify_latents", "pair_with_codes"]
+__all__ = ["CertifySettings", "RowsInOrder", "certify_latents", "pair_with_codes"]
 
 RowsInOrder = Callable[[], Iterator[Float64[np.ndarray, "n d"]]]
 VERDICTS = ("stable", "unstable", "unknown")

@@ -17,6 +17,7 @@ lowers the loss by at least λ (2eγ - e²S) for every e ≤ e_max (see `guarant
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,8 @@ class HullSettings:
         An outside feature is left when its bounds are this close, D_low ≥ tight · D_up, or after four rounds.
     seed
         Of the rows that are tried first.
+    seconds
+        Stop searching so long after the beginning; what is open then stays unknown. ``None``: as long as it takes.
     """
 
     tolerance: float = 1e-6
@@ -54,6 +57,7 @@ class HullSettings:
     rounds: int = 10
     tight: float = 0.9
     seed: int = 0
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +120,7 @@ class Hull:
     def __init__(self, latents: Latents, by: Columns, settings: HullSettings | None = None) -> None:
         self.latents, self.by = latents, by
         self.settings = HullSettings() if settings is None else settings
+        self.until = np.inf if self.settings.seconds is None else time.monotonic() + self.settings.seconds
         live = by.mass > 0
         self.root = np.sqrt(by.mass)
         self.scale = np.divide(1.0, self.root, out=np.zeros_like(self.root), where=live)
@@ -236,6 +241,8 @@ class Hull:
         start[0] = 0.5 * best.even
         found: Direction | None = None
         for turn in range(settings.rounds):
+            if time.monotonic() > self.until:
+                break
             matrix = _under(middle, loops.copy_rows(rows[pool], *self.codes, self.scale))
             lipschitz = 1.1 * loops.spectral(*matrix, len(g), not cone)
             a, rho = start, np.empty_like(g)

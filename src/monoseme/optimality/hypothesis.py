@@ -97,7 +97,7 @@ def hypothesis(
         directions = reading.as_matrix(concepts, "concepts", rows.shape[1])
         b = rows.mean(0) if bias is None else np.asarray(bias, np.float64)
     if on is None:
-        latents = resolve_rows(rows, directions, b, lam, learned_bias)
+        latents = resolve_rows(lambda: iter([rows]), directions, b, lam, learned_bias)
     else:
         if on.shape[1] != len(directions):
             raise refuse("labels", f"have {len(directions)} columns", on.shape[1], "One a concept.")

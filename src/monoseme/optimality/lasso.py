@@ -8,6 +8,7 @@ Coordinate descent on a working set of latents, z_k ← (z_k + ⟨w_k, r⟩ - λ
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -80,23 +81,34 @@ def _gap(part, r, z, wanted, lam):
 
 
 def resolve_rows(
-    x: Float64[np.ndarray, "n d"], atoms: np.ndarray, bias: np.ndarray, lam: float, learned_bias: bool = True
+    rows: Callable[[], Iterator[Float64[np.ndarray, "n d"]]],
+    atoms: Float64[np.ndarray, "K d"],
+    bias: Float64[np.ndarray, " d"],
+    lam: float,
+    learned_bias: bool = True,
 ) -> Latents:
-    """Optimal codes of these rows as `Latents`; the largest gap left is in the notes."""
+    """Optimal codes of rows that come in batches, as `Latents`; the largest gap left is in the notes."""
     from monoseme.optimality.reading import unit
 
     notes: list[str] = []
     w, _ = unit(np.asarray(atoms, np.float64), notes)
-    found = resolve(x, w, bias, lam)
-    worst = float((found.gap / np.maximum(np.square(x - bias).sum(1), 1e-300)).max(initial=0.0))
+    counts, indices, values, worst = [], [], [], 0.0
+    for x in rows():
+        found = resolve(x, w, bias, lam)
+        counts.append(np.diff(found.indptr))
+        indices.append(found.indices)
+        values.append(found.values)
+        size = np.maximum(np.square(x - bias).sum(1), 1e-300)
+        worst = max(worst, float((found.gap / size).max(initial=0.0)))
     notes.append(f"codes were solved on the decoder at lam {lam:.4g}; largest duality gap {worst:.1e} of ‖x - b‖²")
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
     k = len(w)
     return Latents(
         w,
         bias,
-        found.indptr,
-        found.indices,
-        found.values,
+        indptr,
+        np.concatenate(indices),
+        np.concatenate(values),
         np.arange(k),
         np.ones(k, np.int64),
         learned_bias,
