@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from tests.certifications import ENCODER, made_certification
 from tests.cli.conftest import Call, open_toy
@@ -17,10 +17,9 @@ from tests.cli.conftest import Call, open_toy
 import monoseme as ms
 from monoseme.cli import optimality as verbs
 from monoseme.cli.concepts import drawn, labels_of
-from monoseme.core.errors import UserError
 from monoseme.optimality import Certification
 from monoseme.records import CertificateTable
-from monoseme.store import Sample
+from monoseme.store import PictureFolder, Sample
 
 LATENTS = 24
 
@@ -119,6 +118,21 @@ def test_for_real(call: Call, scalar: Path, tmp_path: Path):
     assert len(table.features) == LATENTS
     assert f"{LATENTS} features: {table.count('unstable')} unstable" in said
     assert any("L1-equivalent" in note for note in table.notes)
+
+
+def test_a_checkpoint_that_saelens_wrote(call: Call, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys.modules[open_toy.__module__], "WIDTH", 16)  # as wide as the checkpoint
+    source = PictureFolder(pictures, 84)
+    held = ms.harvest(open_toy("pretrained", 0), source, at="blocks.9", out=tmp_path / "store")
+    checkpoint = Path(__file__).parents[1] / "interop" / "fixtures" / "saelens" / "standard"
+    typed = ("--store", held.path, "--out", tmp_path / "out", "--lam", 0.1)
+    code, said, error = call("optimality", "certify", f"saelens:{checkpoint}", *typed)
+    assert (code, error) == (0, "")
+    assert "48 features: " in said
+    assert len(CertificateTable.load(tmp_path / "out").features) == 48
+    code, _, error = call("optimality", "certify", f"saelens:{checkpoint}")
+    assert (code, error.count("\n")) == (2, 1)
+    assert error.startswith("monoseme: --store must be given")
 
 
 def test_wide(call: Call, store: Path):
@@ -228,9 +242,3 @@ def test_one_line_and_exit_code_two(line: str, call: Call, store: Path, scalar: 
     assert error.count("\n") == 1
     assert named in error
     assert "Traceback" not in error
-
-
-def test_a_dictionary_of_another_library_needs_a_store(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ms, "load", lambda _: torch.nn.Identity())
-    with pytest.raises(UserError, match=r"^--store must be given"):
-        verbs.Certify("saelens:somewhere").run()
