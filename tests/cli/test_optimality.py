@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from PIL import Image
 from tests.certifications import ENCODER, made_certification
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, open_toy
 
 import monoseme as ms
 from monoseme.cli import optimality as verbs
-from monoseme.core.errors import UserError
+from monoseme.cli.concepts import drawn, labels_of
 from monoseme.optimality import Certification
 from monoseme.records import CertificateTable
+from monoseme.store import PictureFolder, Sample
 
 LATENTS = 24
 
@@ -118,11 +120,24 @@ def test_for_real(call: Call, scalar: Path, tmp_path: Path):
     assert any("L1-equivalent" in note for note in table.notes)
 
 
-def test_wide(call: Call, store: Path):
-    from monoseme.optimality.wide import wide_limit
+def test_a_checkpoint_that_saelens_wrote(call: Call, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys.modules[open_toy.__module__], "WIDTH", 16)  # as wide as the checkpoint
+    source = PictureFolder(pictures, 84)
+    held = ms.harvest(open_toy("pretrained", 0), source, at="blocks.9", out=tmp_path / "store")
+    checkpoint = Path(__file__).parents[1] / "interop" / "fixtures" / "saelens" / "standard"
+    typed = ("--store", held.path, "--out", tmp_path / "out", "--lam", 0.1)
+    code, said, error = call("optimality", "certify", f"saelens:{checkpoint}", *typed)
+    assert (code, error) == (0, "")
+    assert "48 features: " in said
+    assert len(CertificateTable.load(tmp_path / "out").features) == 48
+    code, _, error = call("optimality", "certify", f"saelens:{checkpoint}")
+    assert (code, error.count("\n")) == (2, 1)
+    assert error.startswith("monoseme: --store must be given")
 
+
+def test_wide(call: Call, store: Path):
     rows = ms.ActivationStore.open(store).rows("train")
-    limit = wide_limit(rows, 0.05)
+    limit = ms.optimality.wide_limit(rows, 0.05)
     code, said, error = call("optimality", "wide", "--store", store, "--lam", 0.05)
     assert (code, error) == (0, "")
     assert f"least loss       {limit.loss:.6g} ‖x‖²" in said
@@ -143,8 +158,53 @@ def test_rank_one(call: Call, tmp_path: Path, values: tuple[float, ...], words: 
     assert said.startswith(f"optimal            {words}\n")
 
 
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    """The pictures again, a third of them in each of two folders that name them, the rest without a label."""
+    out, files = tmp_path_factory.mktemp("labelled") / "store", sorted(pictures.iterdir())
+    samples = [
+        Sample(f.name, np.asarray(Image.open(f)), {"label": "ab"[i % 3]} if i % 3 < 2 else None)
+        for i, f in enumerate(files)
+    ]
+    return ms.harvest(open_toy("pretrained", 0), samples, at="blocks.9", out=out).path
+
+
+def test_hypothesis_of_directions(call: Call, store: Path, tmp_path: Path):
+    rows = ms.ActivationStore.open(store).rows("train")
+    directions = np.linalg.qr(np.random.default_rng(0).normal(size=(12, 3)))[0].T.copy()
+    np.save(tmp_path / "c.npy", directions)
+    x = next(iter(rows.in_order(len(rows)))).x.double().numpy()
+    wanted = ms.optimality.hypothesis(x, 0.05, concepts=directions, names=("one", "two", "three"))
+    typed = ("--store", store, "--lam", 0.05, "--names", "one", "two", "three", "--out", tmp_path / "out")
+    code, said, error = call("optimality", "hypothesis", tmp_path / "c.npy", *typed)
+    assert (code, error) == (0, "")
+    assert said == f"{wanted.table()}\n\npage  {tmp_path / 'out' / 'certificate' / 'index.html'}\n"
+    table = CertificateTable.load(tmp_path / "out")
+    assert table.facts["Feature 1"] == f"two: {wanted.fates[1]}"
+
+
+def test_hypothesis_of_labels(call: Call, labelled: Path):
+    code, said, error = call("optimality", "hypothesis", "labels", "--store", labelled, "--lam", 0.05)
+    assert (code, error) == (0, "")
+    assert [line.partition(":")[0] for line in said.splitlines()] == ["a", "b"]
+    opened = ms.ActivationStore.open(labelled)
+    batch = drawn(opened, "train", None, 0)
+    on, names = labels_of(opened, batch.sample)
+    assert names == ("a", "b")
+    for i, number in enumerate(batch.sample.tolist()):
+        target = opened.targets.get(opened.ids[number])
+        assert on[i].tolist() == [float(target is not None and target["label"] == name) for name in names]
+    assert set(on.sum(1)) == {0.0, 1.0}
+
+
 MISTAKES = {
-    "no verb": ("optimality", "certify, wide, rank-one"),
+    "store without labels": ("optimality hypothesis labels --store STORE --lam 1", "CONCEPTS.npy|labels must be"),
+    "names of labels": ("optimality hypothesis labels --store STORE --lam 1 --names a", "--names must be left out"),
+    "no concepts": ("optimality hypothesis nowhere.npy --store STORE --lam 1", "CONCEPTS.npy must be there"),
+    "pickled concepts": ("optimality hypothesis PICKLED --store STORE --lam 1", "CONCEPTS.npy must be a .npy file"),
+    "concepts of another width": ("optimality hypothesis TABLE --store STORE --lam 1", "concepts must have the shape"),
+    "names of others": ("optimality hypothesis EYE --store STORE --lam 1 --names a", "names must be 12"),
+    "no verb": ("optimality", "certify, wide, rank-one, hypothesis"),
     "nearly a verb": ("optimality certfy RUN", "certfy must be a known verb of optimality"),
     "nearly an option": ("optimality certify RUN --code as-is", "Did you mean --codes"),
     "option of the group's verb": ("optimality wide --stor STORE --lam 1", "--stor must be a known option of wide"),
@@ -171,9 +231,10 @@ def test_one_line_and_exit_code_two(line: str, call: Call, store: Path, scalar: 
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
     np.save(tmp_path / "integers.npy", np.arange(5))
     np.save(tmp_path / "table.npy", np.ones((5, 2)))
+    np.save(tmp_path / "eye.npy", np.eye(12))
     np.savez(tmp_path / "archive.npz", a=np.ones(5))
     places = {"STORE": store, "RUN": scalar, "FITTED": fitted} | {
-        name.upper(): tmp_path / f"{name}.npy" for name in ("pickled", "integers", "table")
+        name.upper(): tmp_path / f"{name}.npy" for name in ("pickled", "integers", "table", "eye")
     } | {"ARCHIVE": tmp_path / "archive.npz"}  # fmt: skip
     code, said, error = call(*(places.get(word, word) for word in typed.split()))
     assert (code, said) == (2, "")
@@ -181,9 +242,3 @@ def test_one_line_and_exit_code_two(line: str, call: Call, store: Path, scalar: 
     assert error.count("\n") == 1
     assert named in error
     assert "Traceback" not in error
-
-
-def test_a_dictionary_of_another_library_needs_a_store(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ms, "load", lambda _: torch.nn.Identity())
-    with pytest.raises(UserError, match=r"^--store must be given"):
-        verbs.Certify("saelens:somewhere").run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
@@ -12,21 +12,19 @@ import tyro
 import monoseme as ms
 from monoseme.api import rows_of, store_of
 from monoseme.api.certificates_record import certificate_page, certificates_record, check_out
-from monoseme.cli.options import Count, Folder, Number, Place
+from monoseme.cli.concepts import Hypothesis, array, drawn
+from monoseme.cli.options import Count, Folder, Number, Place, Split
 from monoseme.core.errors import UserError, refuse
 from monoseme.core.outcome import plural
-from monoseme.core.rows import RowSource
+from monoseme.core.rows import ArrayRows
 from monoseme.featurizers import Featurizer
-from monoseme.optimality.certification import Certification
-from monoseme.optimality.rank_one import rank_one
-from monoseme.optimality.wide import wide_limit
+from monoseme.optimality import Certification
 from monoseme.store import ActivationStore
 
 __all__ = ["Certify", "Optimality", "RankOne", "Wide"]
 
 SHOWN = 10
 Lam = Annotated[float, tyro.conf.arg(metavar="X")]
-Split = Literal["train", "validation", "test"]
 
 
 @dataclass(frozen=True)
@@ -111,15 +109,15 @@ class Wide:
 
     def run(self) -> None:
         """Print the limit."""
-        rows = rows_of(ms.ActivationStore.open(self.store), self.split)
-        drawn: RowSource | Any = rows
+        store = ms.ActivationStore.open(self.store)
+        rows = rows_of(store, self.split)
         if self.max_rows is not None and self.max_rows < len(rows):
-            drawn = rows.batch(0, self.max_rows, self.seed).x.double().numpy()
-        limit = wide_limit(drawn, self.lam)
+            rows = ArrayRows(drawn(store, self.split, self.max_rows, self.seed).x)
+        limit = ms.optimality.wide_limit(rows, self.lam)
         rays = "not known (too many rows to hold in memory)" if limit.rays is None else f"{limit.rays:,}"
         kind = "the mean" if limit.is_mean else "the geometric median" if limit.is_median else "between mean and median"
         lines = [
-            ("rows", f"{len(drawn):,}"),
+            ("rows", f"{len(rows):,}"),
             ("least loss", f"{limit.loss:.6g} ‖x‖² (within {max(limit.gap, 0.0):.2g})"),
             ("narrowest width", rays),
             ("farther than λ", f"{limit.far:.1%} of the rows; the others need no atom"),
@@ -139,7 +137,7 @@ class RankOne:
 
     def run(self) -> None:
         """Print the verdict and what decides it."""
-        found = rank_one(column(self.values), self.lam)
+        found = ms.optimality.rank_one(column(self.values), self.lam)
         lines = [
             ("optimal", {"pair": "an antipodal pair"}.get(found.verdict, f"a single atom, {found.verdict[-1]}1")),
             ("soft active share", f"{found.soft_active:.4g} above the lowest value"),
@@ -154,9 +152,9 @@ class RankOne:
 
 @dataclass(frozen=True)
 class Optimality:
-    """Which parts of a dictionary are real: certificates, the wide limit, one variable at a time."""
+    """Which parts of a dictionary are real: certificates, the wide limit, one variable, concepts before training."""
 
-    verb: Certify | Wide | RankOne
+    verb: Certify | Wide | RankOne | Hypothesis
     """What to do."""
 
     def run(self) -> None:
@@ -181,15 +179,8 @@ def listing(found: Certification) -> str:
 
 
 def column(path: Path) -> np.ndarray:
-    """Read one column of numbers from a .npy file; nothing in it is executed."""
-    try:
-        values = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise refuse("FILE.npy", "be there", f"{path} (no such file)", "Save a column with numpy.save.") from None
-    except (ValueError, EOFError):  # numpy's own words would advise to unpickle it
-        raise refuse("FILE.npy", "be a .npy file of numbers", path, "Save a column with numpy.save.") from None
-    if not isinstance(values, np.ndarray):
-        raise refuse("FILE.npy", "hold one array", f"{path} ({type(values).__name__})", "Use numpy.save.")
+    """Read one column of numbers."""
+    values = array(path, "FILE.npy")
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 

@@ -63,6 +63,7 @@ HEADS = (
     ("violation_lower", "Violation D"), ("strain", "Strain κ"), ("partners", "Partners"), ("density", "Density"),
     ("antipode_gain", "Antipode gain"), ("split_gain", "Split gain"),
 )  # fmt: skip
+WORDS = ("feature", "verdict", "partners")  # columns that are no numbers
 GLOSSARY = (
     ("Verdict", "Unstable: an explicit change of atoms and codes keeps every reconstruction and lowers the loss. "
      "Stable: an explicit proof that no such change exists; about the population, none beyond the noise of the "
@@ -235,8 +236,13 @@ def _noscript() -> Markup:
 
 def _features() -> list[Markup]:
     heads = [
-        tag("th", tag("button", word, type="button", data_sort=key), scope="col", class_=None if i < 2 else "number")
-        for i, (key, word) in enumerate(HEADS)
+        tag(
+            "th",
+            tag("button", word, type="button", data_sort=key),
+            scope="col",
+            class_=None if key in WORDS else "number",
+        )
+        for key, word in HEADS
     ]
     body = tag(
         "table",
