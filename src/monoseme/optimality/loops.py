@@ -11,7 +11,6 @@ from monoseme.core.compiled import compiled
 
 __all__ = [
     "by_column",
-    "coordinate_descent",
     "copy_rows",
     "fista",
     "scores",
@@ -246,49 +245,3 @@ def split_sums(indptr, indices, values, residual, directions, pull, reach):
             reach[k] += step * dot
             for c in range(width):
                 pull[k, c] += step * residual[i, c]
-
-
-@compiled(nogil=True)
-def coordinate_descent(rows, atoms, gram, lam, sweeps, tol, z, residual, wanted):
-    """Codes z of the given rows on a working set: what is on, and what ⟨w, r⟩ > λ asks for; see `lasso`.
-
-    `wanted` holds ⟨w_k, r_i⟩ and is kept up to date on the working set only. Without a Gram matrix products are formed.
-    """
-    n_latents, width = atoms.shape
-    work = np.zeros(n_latents, np.int64)
-    small = np.zeros((0, 0))
-    for place in range(len(rows)):
-        i, size = rows[place], 0
-        for k in range(n_latents):
-            if z[i, k] > 0.0 or wanted[i, k] > lam:
-                work[size] = k
-                size += 1
-        if size == 0:
-            continue
-        small = np.empty((size, size))
-        for a in range(size):
-            for b in range(a, size):
-                if gram.shape[0] > 0:
-                    dot = gram[work[a], work[b]]
-                else:
-                    dot = 0.0
-                    for c in range(width):
-                        dot += atoms[work[a], c] * atoms[work[b], c]
-                small[a, b] = dot
-                small[b, a] = dot
-        most = 0.0
-        for a in range(size):
-            most = max(most, wanted[i, work[a]], z[i, work[a]])
-        for _ in range(sweeps):
-            moved = 0.0
-            for a in range(size):
-                k = work[a]
-                new = max(z[i, k] + (wanted[i, k] - lam) / small[a, a], 0.0)
-                step = new - z[i, k]
-                if step != 0.0:
-                    z[i, k] = new
-                    for b in range(size):
-                        wanted[i, work[b]] -= step * small[a, b]
-                    moved = max(moved, abs(step))
-            if moved <= 0.1 * tol * most:
-                break
