@@ -195,39 +195,32 @@ def fista(ptr, idx, val, g, a, rho, lipschitz, most, tol, enough, cone):
 
 
 @compiled(nogil=True)
-def strains(low, high, col_ptr, col_rows, indptr, indices, values, mass, atoms, strain, partner):
-    """Largest pair strain of features low to high; see `strain`. A sum over the active rows of each, no table."""
-    n_rows, width = len(indptr) - 1, atoms.shape[1]
-    inside = np.zeros(len(mass))
-    seen = np.zeros(len(mass), np.int32)
+def strains(low, high, col_ptr, col_rows, indptr, indices, values, mass, cosines, learned_bias, strain, partner):
+    """Largest strain bound of features low to high; see `strain`. A sum over the active rows of each, no K x K table.
+
+    Row j - low of `cosines` holds those of feature j.
+    """
+    n_rows, width = len(indptr) - 1, len(mass)
+    inside = np.empty(width)
     for j in range(low, high):
         active = col_ptr[j + 1] - col_ptr[j]
         strain[j], partner[j] = 1.0, -1
         if active == 0:
             continue
-        strain[j] = n_rows / (n_rows - active) if active < n_rows else np.inf
-        count = 0
+        if learned_bias:
+            strain[j] = n_rows / (n_rows - active) if active < n_rows else np.inf
+        inside[:] = 0.0
         for place in range(col_ptr[j], col_ptr[j + 1]):
             row = col_rows[place]
             for e in range(indptr[row], indptr[row + 1]):
-                k = indices[e]
-                if inside[k] == 0.0:
-                    seen[count] = k
-                    count += 1
-                inside[k] += values[e]
-        for a in range(count):
-            k = seen[a]
-            rho = inside[k] / n_rows / mass[k]
-            inside[k] = 0.0
-            if k == j:
-                continue
-            cosine = 0.0
-            for c in range(width):
-                cosine += atoms[j, c] * atoms[k, c]
-            if 1.0 - cosine <= 1e-12:
+                inside[indices[e]] += values[e]
+        for k in range(width):
+            apart = 1.0 - cosines[j - low, k]
+            if k == j or mass[k] <= 0.0 or apart <= 1e-12:
                 continue  # duplicates do not strain one another
+            outside = 1.0 - inside[k] / n_rows / mass[k]
             # rounding of two sums of the same numbers: all of k's mass lies where j is on
-            kappa = np.inf if 1.0 - rho <= 1e-12 else (1.0 - cosine) / (1.0 - rho)
+            kappa = np.inf if outside <= 1e-12 else apart / outside
             if kappa > strain[j]:
                 strain[j], partner[j] = kappa, k
 
