@@ -34,7 +34,8 @@ def split_gains(
 
     Copies w ± eδ with δ ⟂ w, each row to the copy that δ·r points to:
     gain ≥ E[z |δ·r|]² / (E z² + λ m) (ours). Any δ gives a valid bound; it is raised by sign-power iteration, a pass
-    over the rows each. Where K2 does not hold, part of it may be what turning the one atom wins. Zero iff r = λ w on every row where the atom is active. Higher: more to be split.
+    over the rows each. Where K2 does not hold, part of it may be what turning the one atom wins. Zero iff r = λ w on
+    every row where the atom is active. Higher: more to be split.
     """
     from monoseme.optimality import loops
 

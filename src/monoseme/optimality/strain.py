@@ -30,6 +30,7 @@ from monoseme.optimality.latents import Latents
 __all__ = ["Strains", "child_tilt", "pair_tilt", "soft_certificate", "strains"]
 
 FLOATS = 1 << 22  # cosines a thread holds at a time: 32 MB
+FEW = 10  # samples with a leak below which an interval for its mean would be too good
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,8 @@ def soft_certificate(
     Returns
     -------
     Outcome
-        γ_κ with its 95 % interval (Student's t over samples), units of the code. Proven when `low` is above 0.
+        γ_κ with its 95 % interval (Student's t over samples), units of the code. Proven when `low` is above 0. No
+        interval where fewer than `FEW` samples have (⟨β, z⟩ + β₀) > 0 off j: the leak that κ weighs was hardly seen.
     """
     if (index == j).any():
         raise refuse("index", f"leave out feature {j} itself", "it is in", "β lives on the other latents.")
@@ -125,21 +127,23 @@ def soft_certificate(
     _, owner = np.unique(np.arange(n) if sample is None else sample, return_inverse=True)
     sizes, totals = np.bincount(owner).astype(float), np.bincount(owner, weights=each)
     m, mean = len(sizes), float(each.mean())
-    about = {"n": m, "n_unit": "rows" if sample is None else "samples"}
+    seen = len(np.unique(owner[over > 0]))
+    unit = "rows" if sample is None else "samples"
     note = f"above 0: feature {j} cannot be held with a strain of {kappa:g}"
-    if m < 2:
-        return Outcome("soft_certificate", mean, "‖x‖", note=note + "; one sample has no interval", **about)
+    if m < 2 or (seen < FEW and kappa > 0):
+        note += f"; no interval, {seen} of {m:,} {unit} show a leak"
+        return Outcome("soft_certificate", mean, "‖x‖", n=m, n_unit=unit, note=note)
     # variance of a ratio of sums over samples
     spread = float(np.sqrt(m / (m - 1) * np.square(totals - mean * sizes).sum()) / n) * float(t.ppf(0.975, m - 1))
-    return Outcome("soft_certificate", mean, "‖x‖", mean - spread, mean + spread, note=note, **about)
+    return Outcome("soft_certificate", mean, "‖x‖", mean - spread, mean + spread, n=m, n_unit=unit, note=note)
 
 
 def pair_tilt(lam: float, both: float, only_child: float, only_parent: float, child: float, parent: float) -> float:
     """Cosine that two orthogonal parts end at when λ is small, from how often they come together (ours; fixed bias).
 
-    λ P₁₁ (1 / (P₀₁ z̄_k) + 1 / (P₁₀ z̄_j)): `both` P₁₁ is the share of rows with both on, `only_child` P₀₁ and `only_parent`
-    P₁₀ those with one alone; `child` z̄_k and `parent` z̄_j their magnitudes (where these vary, E[z² | alone] ÷
-    E[z | together]). First order in λ: an answer of order 1 says that the law does not hold there.
+    λ P₁₁ (1 / (P₀₁ z̄_k) + 1 / (P₁₀ z̄_j)): `both` P₁₁ is the share of rows with both on, `only_child` P₀₁ and
+    `only_parent` P₁₀ those with one alone; `child` z̄_k and `parent` z̄_j their magnitudes (where these vary,
+    E[z² | alone] ÷ E[z | together]). First order in λ: an answer of order 1 says that the law does not hold there.
     """
     return lam * both * (1 / (only_child * child) + 1 / (only_parent * parent))
 
