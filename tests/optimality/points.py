@@ -38,6 +38,7 @@ def stationary(x, k, lam, seed=0, learned_bias=True, atoms=None, bias=None):
         slope = (slope - (slope * w).sum(1, keepdims=True) * w) / norm
         return loss(x, w, z, b, lam), np.concatenate([slope.ravel(), -2 * res.mean(0) if learned_bias else []])
 
+    bad = np.inf
     free, tight = np.concatenate([start.ravel(), x.mean(0) if learned_bias else []]), {"ftol": 0, "gtol": 1e-9}
     for _ in range(3):  # the curvature jumps where a code starts or stops: begin again with a clean memory
         found = minimize(value, free, jac=True, method="L-BFGS-B", options=tight | {"maxiter": 300, "maxfun": 400})

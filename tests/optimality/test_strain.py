@@ -14,6 +14,11 @@ from monoseme.optimality.columns import columns
 from monoseme.optimality.strain import child_tilt, pair_tilt, soft_certificate, strains
 
 
+def number(value: float | None) -> float:
+    assert value is not None
+    return value
+
+
 def exact(w: np.ndarray, z: np.ndarray, j: int, learned_bias: bool = True) -> tuple[float, np.ndarray]:
     """κ_j by HiGHS: the least κ with 0 ≤ s ≤ κ off j, E[s z_k] = m_k (1 - c_jk), E[s] = 1; and the dual of its rows."""
     off, n, m = z[:, j] == 0, len(z), z.mean(0)
@@ -68,7 +73,7 @@ def test_bounds_are_the_formula_and_below_the_programme(learned_bias: bool, monk
         latents = latents_of(w, z, learned_bias=learned_bias)
         found = strains(latents, columns(latents), threads=2)
         np.testing.assert_allclose(found.value, table(w, z, learned_bias), rtol=1e-12)
-        for j in np.flatnonzero(z.any(0)):
+        for j in np.flatnonzero(z.any(0)).tolist():
             assert found.value[j] <= max(exact(w, z, j, learned_bias)[0], 1.0) * (1 + 1e-7)
         if seed % 3 == 0:
             assert np.isinf(found.value[0])
@@ -130,14 +135,14 @@ def test_the_soft_certificate_is_the_dual_of_the_programme() -> None:
             continue
         index = np.array([k for k in range(1, len(w)) if z[:, k].any()])
         given = (latents, by, 0, index, dual[:-1], float(dual[-1]))
-        value = [soft_certificate(*given, kappa * c).value for c in (0.9, 1.0, 1.1)]
+        value = [number(soft_certificate(*given, kappa * c).value) for c in (0.9, 1.0, 1.1)]
         assert value[0] > 1e-6 > value[2]
         assert value[1] == pytest.approx(0, abs=1e-7)
         proven += 1
         rng = np.random.default_rng(seed)
         for _ in range(20):  # no other direction proves what is not so
             any_ = (latents, by, 0, index, rng.standard_normal(len(index)), float(rng.standard_normal()))
-            assert soft_certificate(*any_, kappa).value <= 1e-9
+            assert number(soft_certificate(*any_, kappa).value) <= 1e-9
     assert proven >= 5
 
 
@@ -154,13 +159,14 @@ def test_the_interval_of_a_soft_certificate_covers_and_counts_samples() -> None:
 
     truth = (0.1 + 0.9 * 0.02) - 5.0 * 0.6 * 0.02
     inside = [soft_certificate(*rows(s), 0, index, beta, 0.0, 5.0) for s in range(300)]
-    assert 0.92 <= np.mean([o.low <= truth <= o.high for o in inside]) <= 0.98
+    assert 0.92 <= np.mean([number(o.low) <= truth <= number(o.high) for o in inside]) <= 0.98
     alone, together = (
         soft_certificate(*rows(0, 40_000, 10), 0, index, beta, 0.0, 5.0, sample)
         for sample in (None, np.arange(4000).repeat(10))
     )
     assert alone.value == pytest.approx(together.value)
-    assert together.high - together.low > 2.5 * (alone.high - alone.low)  # about √10
+    wide, narrow = (number(o.high) - number(o.low) for o in (together, alone))
+    assert wide > 2.5 * narrow  # about √10
     few = soft_certificate(*rows(0, 200), 0, index, beta, 0.0, 5.0)
     assert few.value is not None
     assert few.low is None

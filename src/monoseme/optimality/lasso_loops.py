@@ -140,6 +140,7 @@ def _newton(g, z, grad):
     size = len(on)
     low, step = np.zeros((size, size)), np.zeros(size)
     for p in range(size):
+        total = 0.0
         for q in range(p + 1):
             total = g[on[p], on[q]]
             for c in range(q):
@@ -186,7 +187,7 @@ def solve(low, high, alive, corr, atoms, gram, y, r, scale, lam, members, count,
             grad[p] = corr[a, members[i, p]] - lam
         fine, state[i] = 1e-14 * (np.sqrt(scale[i]) + lam), 0
         for _turn in range(100):
-            worst = 0.0
+            worst = np.inf
             for _ in range(4):
                 worst = _sweep(g, code, grad)
                 sweeps[i] += 1
