@@ -9,7 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from jaxtyping import install_import_hook
 
 SOURCE = Path(__file__).parent / "src"
-LEAVE_ALONE = {"loops"}  # numba compiles the functions of modules of this name; it cannot compile a wrapper
+LEAVE_ALONE = "loops"  # numba compiles the functions of modules whose names end so; it cannot compile a wrapper
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is good where a float is asked
 
 
@@ -18,7 +18,7 @@ def _modules() -> list[str]:
     names = [".".join(file.relative_to(SOURCE).with_suffix("").parts) for file in files]
     packages = {name.removesuffix(".__init__") for name in names if name.endswith(".__init__")}
     # the hook takes a name and everything below it, so name the leaves only
-    return [name for name in names if name.rpartition(".")[2] not in LEAVE_ALONE and name.removesuffix(".__init__") not in packages]
+    return [name for name in names if not name.endswith(LEAVE_ALONE) and name.removesuffix(".__init__") not in packages]
 
 
 install_import_hook(_modules(), CHECKER)

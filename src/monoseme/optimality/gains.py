@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from monoseme.core.seeds import rng
 from monoseme.optimality.columns import Columns
 from monoseme.optimality.latents import Latents
 
-__all__ = ["antipodal_pairs", "antipode_theorem", "duplicates", "split_gains"]
+__all__ = ["NewAtom", "antipodal_pairs", "antipode_theorem", "duplicates", "new_atom", "split_gains"]
 
 Batches = Callable[[], Iterator[tuple[np.ndarray, Any]]]  # rows (n, d) and their codes, scipy CSR (n, K)
 
@@ -32,8 +33,9 @@ def split_gains(
     """Loss that two rotated copies of each atom remove at least, and the directions δ in which to rotate.
 
     Copies w ± eδ with δ ⟂ w, each row to the copy that δ·r points to:
-    gain ≥ E[z |δ·r|]² / (E z² + λ m) (ours). Any δ gives a valid bound; it is raised by sign-power iteration, a pass over
-    the rows each. Zero iff r = λ w on every row where the atom is active. Higher: more to be split.
+    gain ≥ E[z |δ·r|]² / (E z² + λ m) (ours). Any δ gives a valid bound; it is raised by sign-power iteration, a pass
+    over the rows each. Where K2 does not hold, part of it may be what turning the one atom wins. Zero iff r = λ w on
+    every row where the atom is active. Higher: more to be split.
     """
     from monoseme.optimality import loops
 
@@ -57,6 +59,53 @@ def split_gains(
         best, where = np.where(better, gain, best), np.where(better[:, None], delta, where)
         delta = tangent(pull)
     return best, where
+
+
+@dataclass(frozen=True, eq=False)
+class NewAtom:
+    """One more atom: where, what it wins with all other codes frozen, and what no single atom can exceed.
+
+    Attributes
+    ----------
+    direction
+        (d,), unit norm; 0 when no residual is longer than λ, for then no atom wins anything.
+    gain
+        E[(⟨w, r⟩ - λ)₊²], exact at frozen codes; re-solving them wins more. Units of ‖x‖².
+    ceiling
+        E[(‖r‖ - λ)₊²] ≥ the gain of any one direction.
+    """
+
+    direction: Float64[np.ndarray, " d"]
+    gain: float
+    ceiling: float
+
+
+def new_atom(batches: Batches, latents: Latents, lam: float, passes: int = 10, starts: int = 8) -> NewAtom:
+    """Look for the atom that wins most: w ← E[(⟨w, r⟩ - λ)₊ r], normalised, from the longest residuals (ours).
+
+    The gain is convex in w, so no step lowers it; it may end at a local maximum. A pass over the rows each.
+    """
+    seeds, ceiling, n = np.zeros((0, latents.atoms.shape[1])), 0.0, latents.n_rows
+    for x, codes in batches():
+        r = x - latents.bias - codes @ latents.atoms
+        length = np.linalg.norm(r, axis=1)
+        ceiling += float(np.square(np.maximum(length - lam, 0.0)).sum()) / n
+        seeds = np.vstack([seeds, r[length > lam]])
+        seeds = seeds[np.argsort(-np.linalg.norm(seeds, axis=1), kind="stable")[:starts]]
+    if not len(seeds):
+        return NewAtom(np.zeros(latents.atoms.shape[1]), 0.0, 0.0)
+    w, shown, gain = seeds, seeds, np.zeros(len(seeds))
+    for _ in range(passes):
+        w = w / np.linalg.norm(w, axis=1, keepdims=True)
+        pull, gain, shown = np.zeros_like(w), np.zeros(len(w)), w
+        for x, codes in batches():
+            r = x - latents.bias - codes @ latents.atoms
+            over = np.maximum(r @ w.T - lam, 0.0)
+            gain += np.square(over).sum(0) / n
+            pull += over.T @ r
+        w = pull  # never 0: every start has a row on which it wins, and gains do not fall
+    best = int(gain.argmax())
+    return NewAtom(shown[best], float(gain[best]), ceiling)
 
 
 def duplicates(atoms: Float64[np.ndarray, "K d"], cosine: float = 1 - 1e-6) -> list[list[int]]:

@@ -11,7 +11,6 @@ from monoseme.core.compiled import compiled
 
 __all__ = [
     "by_column",
-    "coordinate_descent",
     "copy_rows",
     "fista",
     "scores",
@@ -196,39 +195,32 @@ def fista(ptr, idx, val, g, a, rho, lipschitz, most, tol, enough, cone):
 
 
 @compiled(nogil=True)
-def strains(low, high, col_ptr, col_rows, indptr, indices, values, mass, atoms, strain, partner):
-    """Largest pair strain of features low to high; see `strain`. A sum over the active rows of each, no table."""
-    n_rows, width = len(indptr) - 1, atoms.shape[1]
-    inside = np.zeros(len(mass))
-    seen = np.zeros(len(mass), np.int32)
+def strains(low, high, col_ptr, col_rows, indptr, indices, values, mass, cosines, learned_bias, strain, partner):
+    """Largest strain bound of features low to high; see `strain`. A sum over the active rows of each, no K x K table.
+
+    Row j - low of `cosines` holds those of feature j.
+    """
+    n_rows, width = len(indptr) - 1, len(mass)
+    inside = np.empty(width)
     for j in range(low, high):
         active = col_ptr[j + 1] - col_ptr[j]
         strain[j], partner[j] = 1.0, -1
         if active == 0:
             continue
-        strain[j] = n_rows / (n_rows - active) if active < n_rows else np.inf
-        count = 0
+        if learned_bias:
+            strain[j] = n_rows / (n_rows - active) if active < n_rows else np.inf
+        inside[:] = 0.0
         for place in range(col_ptr[j], col_ptr[j + 1]):
             row = col_rows[place]
             for e in range(indptr[row], indptr[row + 1]):
-                k = indices[e]
-                if inside[k] == 0.0:
-                    seen[count] = k
-                    count += 1
-                inside[k] += values[e]
-        for a in range(count):
-            k = seen[a]
-            rho = inside[k] / n_rows / mass[k]
-            inside[k] = 0.0
-            if k == j:
-                continue
-            cosine = 0.0
-            for c in range(width):
-                cosine += atoms[j, c] * atoms[k, c]
-            if 1.0 - cosine <= 1e-12:
+                inside[indices[e]] += values[e]
+        for k in range(width):
+            apart = 1.0 - cosines[j - low, k]
+            if k == j or mass[k] <= 0.0 or apart <= 1e-12:
                 continue  # duplicates do not strain one another
+            outside = 1.0 - inside[k] / n_rows / mass[k]
             # rounding of two sums of the same numbers: all of k's mass lies where j is on
-            kappa = np.inf if 1.0 - rho <= 1e-12 else (1.0 - cosine) / (1.0 - rho)
+            kappa = np.inf if outside <= 1e-12 else apart / outside
             if kappa > strain[j]:
                 strain[j], partner[j] = kappa, k
 
@@ -246,49 +238,3 @@ def split_sums(indptr, indices, values, residual, directions, pull, reach):
             reach[k] += step * dot
             for c in range(width):
                 pull[k, c] += step * residual[i, c]
-
-
-@compiled(nogil=True)
-def coordinate_descent(rows, atoms, gram, lam, sweeps, tol, z, residual, wanted):
-    """Codes z of the given rows on a working set: what is on, and what ⟨w, r⟩ > λ asks for; see `lasso`.
-
-    `wanted` holds ⟨w_k, r_i⟩ and is kept up to date on the working set only. Without a Gram matrix products are formed.
-    """
-    n_latents, width = atoms.shape
-    work = np.zeros(n_latents, np.int64)
-    small = np.zeros((0, 0))
-    for place in range(len(rows)):
-        i, size = rows[place], 0
-        for k in range(n_latents):
-            if z[i, k] > 0.0 or wanted[i, k] > lam:
-                work[size] = k
-                size += 1
-        if size == 0:
-            continue
-        small = np.empty((size, size))
-        for a in range(size):
-            for b in range(a, size):
-                if gram.shape[0] > 0:
-                    dot = gram[work[a], work[b]]
-                else:
-                    dot = 0.0
-                    for c in range(width):
-                        dot += atoms[work[a], c] * atoms[work[b], c]
-                small[a, b] = dot
-                small[b, a] = dot
-        most = 0.0
-        for a in range(size):
-            most = max(most, wanted[i, work[a]], z[i, work[a]])
-        for _ in range(sweeps):
-            moved = 0.0
-            for a in range(size):
-                k = work[a]
-                new = max(z[i, k] + (wanted[i, k] - lam) / small[a, a], 0.0)
-                step = new - z[i, k]
-                if step != 0.0:
-                    z[i, k] = new
-                    for b in range(size):
-                        wanted[i, work[b]] -= step * small[a, b]
-                    moved = max(moved, abs(step))
-            if moved <= 0.1 * tol * most:
-                break
