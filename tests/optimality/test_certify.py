@@ -173,7 +173,7 @@ def test_a_featurizer_is_certified_on_rows_and_on_a_population() -> None:
 
 
 def test_signed_codes_count_as_two_atoms() -> None:
-    x, w, z, b = planted(k=8, n=300, d=12)
+    _x, w, z, b = planted(k=8, n=300, d=12)
     signed = z * np.where(np.random.default_rng(0).random(z.shape) < 0.5, 1, -1)
     found = ms.certify(signed @ w + b, w, signed, b, 0.05)
     assert len(found.features) == 16

@@ -69,6 +69,7 @@ def check_witness(atoms, z, j, kind, index, weight, offset, learned_bias, tol):
         return bool(np.linalg.norm(gap) <= tol)
     beta = np.zeros(len(m))
     beta[index] = weight
-    assert beta[j] == 0 and (learned_bias or offset == 0)
+    assert beta[j] == 0
+    assert (learned_bias or offset == 0)
     valid = bool((z[off] @ beta + offset <= 1e-9).all())
     return valid and float(beta[k] @ (m[k] * goal) + offset) > 0

@@ -16,7 +16,7 @@ from jaxtyping import Float64
 
 from monoseme.optimality.certification import Verdict, Witness
 from monoseme.optimality.columns import Columns
-from monoseme.optimality.hull import Direction, Hull, Weights
+from monoseme.optimality.hull import Direction, Hull
 from monoseme.optimality.latents import Latents
 
 __all__ = ["About", "Decision", "decide", "held_out_leak", "noise_floor"]

@@ -131,7 +131,7 @@ class Hull:
             self.row_sums = np.bincount(owner, weights=self.codes[2], minlength=latents.n_rows)
 
     def target(self, j: int) -> Float64[np.ndarray, " K"]:
-        """g of feature j; its own coordinate is left out (0)."""
+        """G of feature j; its own coordinate is left out (0)."""
         cosine = self.latents.atoms @ self.latents.atoms[j]
         g = self.root * (1.0 - np.clip(cosine, -1.0, 1.0))
         g[j] = 0.0

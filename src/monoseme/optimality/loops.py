@@ -34,7 +34,7 @@ def by_column(indptr, indices, values, place, rows, sorted_values):
 
 @compiled(nogil=True)
 def sum_rows(rows, weights, indptr, indices, values, out):
-    """out += Σ_i weights_i · (row i of the codes), over the given rows."""
+    """Out += Σ_i weights_i · (row i of the codes), over the given rows."""
     for a in range(len(rows)):
         w = weights[a]
         for e in range(indptr[rows[a]], indptr[rows[a] + 1]):
@@ -68,7 +68,7 @@ def copy_rows(rows, indptr, indices, values, scale):
 
 @compiled(nogil=True)
 def _times(ptr, idx, val, x, out):
-    """out = Y x."""
+    """Out = Y x."""
     for i in range(len(ptr) - 1):
         total = 0.0
         for e in range(ptr[i], ptr[i + 1]):
@@ -78,7 +78,7 @@ def _times(ptr, idx, val, x, out):
 
 @compiled(nogil=True)
 def _residual(ptr, idx, val, a, g, out):
-    """out = g - Y'a."""
+    """Out = g - Y'a."""
     for k in range(len(g)):
         out[k] = g[k]
     for i in range(len(ptr) - 1):
