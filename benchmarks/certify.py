@@ -1,4 +1,4 @@
-"""Certificates at four sizes: time, memory, and the share that is decided. Rows are made on the fly, not read from disk.
+"""Certificates at four sizes: time, memory, and the share that is decided. Rows are made on the fly.
 
     python -m benchmarks.certify [SIZES]
 

@@ -53,6 +53,7 @@ def test_verdicts_are_the_linear_programs_and_certificates_are_kept(kind: str, l
             decided += 1
             assert feasible(w, z, j, learned_bias) == inside, (kind, seed, j)
             if direction is None:
+                assert weights is not None
                 off = np.flatnonzero(z[:, j] == 0)
                 a = np.zeros(len(z))
                 a[off] = weights.even / max(len(off), 1)

@@ -20,7 +20,7 @@ def sdp(x: np.ndarray, lam: float) -> float:
     goal = lam * (cp.trace(t) + cp.sum(q) / n**2)
     problem = cp.Problem(cp.Minimize(goal), [block >> 0, q >= 0])
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    return float(problem.value)
+    return float(np.asarray(problem.value))
 
 
 @pytest.mark.parametrize(("n", "d", "lam"), [(4, 2, 0.3), (5, 3, 0.5), (6, 2, 1.0), (7, 3, 0.4), (9, 2, 0.2)])
@@ -43,6 +43,7 @@ def test_rays_are_counted_and_reached(seed: int) -> None:
     np.testing.assert_allclose(found.bias, 1.0, atol=1e-8)
     assert found.rays == 2 * k
     t = np.linalg.norm(x - found.bias, axis=1)
+    assert found.directions is not None
     assert (np.abs(found.directions @ (x - found.bias).T).max(0) >= t - 1e-7).all()
 
 

@@ -34,7 +34,7 @@ def feasible(atoms: np.ndarray, z: np.ndarray, j: int, learned_bias: bool = True
     if learned_bias:
         a, b = np.vstack([a, np.ones(off.sum())]), np.append(b, 1.0)
     if not off.any():
-        return bool(np.allclose(b, 0))
+        return bool(np.abs(b).max(initial=0.0) < 1e-12)
     return linprog(np.zeros(off.sum()), A_eq=a, b_eq=b, bounds=(0, None), method="highs").status == 0
 
 
@@ -63,13 +63,14 @@ def check_witness(atoms, z, j, kind, index, weight, offset, learned_bias, tol):
     if kind == "rows":
         a = np.zeros(len(z))
         a[index] = weight
-        assert (a >= 0).all() and not a[~off].any(), "weights on rows where the feature is on"
+        assert (a >= 0).all()
+        assert not a[~off].any(), "weights on rows where the feature is on"
         assert not learned_bias or abs(a.sum() - 1) < 1e-9, "weights of another sum than one"
         gap = np.sqrt(m[k]) * (goal - (a @ z)[k] / m[k])
         return bool(np.linalg.norm(gap) <= tol)
     beta = np.zeros(len(m))
     beta[index] = weight
     assert beta[j] == 0
-    assert (learned_bias or offset == 0)
+    assert learned_bias or offset == 0
     valid = bool((z[off] @ beta + offset <= 1e-9).all())
     return valid and float(beta[k] @ (m[k] * goal) + offset) > 0

@@ -1,9 +1,9 @@
 """Absorption by labels: a latent that should be on is silent, and another carries the concept (Chanin et al. 2024).
 
-For each label a linear probe of the rows gives the concept's direction. Its main latents are those of a k-sparse probe of
-the codes, k growing while F1 rises by more than 0.03. A row is absorbed when the label is on, the probe agrees, all main
-latents are silent, and the latent that projects most on the direction has a cosine of at least 0.025 with it and brings
-at least 0.4 of the row's own projection (thresholds of SAEBench).
+For each label a linear probe of the rows gives the concept's direction. Its main latents are those of a k-sparse probe
+of the codes, k growing while F1 rises by more than 0.03. A row is absorbed when the label is on, the probe agrees, all
+main latents are silent, and the latent that projects most on the direction has a cosine of at least 0.025 with it and
+brings at least 0.4 of the row's own projection (thresholds of SAEBench).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def absorption(
     labels: dict[str, Bool[np.ndarray, " n"]],
     seed: int = 0,
 ) -> Absorption:
-    """Measure absorption of every label; probes are fitted on one half of the rows and everything is counted on the other.
+    """Measure absorption of every label: probes are fitted on one half of the rows, and all is counted on the other.
 
     Parameters
     ----------

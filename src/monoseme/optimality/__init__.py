@@ -1,8 +1,8 @@
 """Conditions that every optimal sparse dictionary obeys (arXiv 2606.02385), turned into certificates.
 
-Arrays in, certificates out; any dictionary, anybody's. Reading order: `latents`, `reading`, `columns`; `hull`, `deciding`,
-`slack`, `strain`, `conditions`, `gains`; `certify`, `certification`; `lasso`, `wide`, `rank_one`, `solve`; `repair`,
-`hypothesis`.
+Arrays in, certificates out; any dictionary, anybody's. Reading order: `latents`, `reading`, `columns`; `hull`,
+`deciding`, `slack`, `strain`, `conditions`, `gains`; `certify`, `certification`; `lasso`, `wide`, `rank_one`, `solve`;
+`repair`, `hypothesis`.
 """
 
 from monoseme.optimality.certification import Certification as Certification

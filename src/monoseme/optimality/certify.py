@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float64
@@ -52,7 +52,7 @@ class CertifySettings:
     slack: bool = True
     splits: bool = True
     wide: bool = True
-    hull: HullSettings = HullSettings()
+    hull: HullSettings = field(default_factory=HullSettings)
     threads: int | None = None
 
 
@@ -170,11 +170,8 @@ def _numbers(features: tuple[FeatureCertificate, ...], s: conditions.Sums, lam: 
         count = sum(f.verdict == verdict for f in live)
         low, high = wilson(count, len(live)) if live else (None, None)
         value = count / len(live) if live else None
-        better = {"stable": "higher", "unstable": "lower"}.get(verdict)
         note = f"{count:,} of {len(live):,} live features"
-        made[verdict] = Outcome(
-            verdict, value, "share", low, high, better=better, n=len(live), n_unit="features", note=note
-        )  # pyright: ignore[reportArgumentType]
+        made[verdict] = Outcome(verdict, value, "share", low, high, n=len(live), n_unit="features", note=note)
     made["dead_share"] = Outcome("dead_share", (n - len(live)) / n, "share", better="lower", n=n, n_unit="features")
     made["loss"] = Outcome("loss", loss, "‖x‖²", better="lower", note="E‖Wz + b - x‖² + 2λ E Σ z")
     made["reconstruction"] = Outcome("reconstruction", s.square / s.n, "‖x‖²", better="lower")

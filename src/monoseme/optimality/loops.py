@@ -142,12 +142,12 @@ def fista(ptr, idx, val, g, a, rho, lipschitz, most, tol, enough, cone):
     """Minimise ½‖g - Y'a‖² over the simplex (over a ≥ 0, if `cone`) by FISTA with restarts.
 
     Leaves a and rho = g - Y'a. Stops when ‖rho‖ ≤ tol, or when γ ≥ enough · ‖rho‖², or after `most` iterations, with
-    γ = ⟨rho, g⟩ - max_i ⟨rho, y_i⟩ over these rows (cone: the maximum counts only above 0). Returns (iterations, ‖rho‖).
+    γ = ⟨rho, g⟩ - max_i ⟨rho, y_i⟩ over these rows (cone: the maximum counts above 0 only). Returns (steps, ‖rho‖).
     """
     n, k = len(a), len(g)
     now, forward, before = a.copy(), np.empty(n), a.copy()
     look, t = np.empty(k), 1.0
-    norm = 0.0
+    norm, step = 0.0, 0
     _residual(ptr, idx, val, a, g, rho)
     last = 0.5 * np.dot(rho, rho)
     if lipschitz <= 0.0:

@@ -7,7 +7,7 @@ For scalar rows x the two candidates are
 
 A single + atom is globally optimal, at any width, iff the soft active fraction is at most a half,
 
-    E[min((x - x_min) / 2λ, 1)] ≤ 1/2                                                     (ours; generalises the 50 % rule)
+    E[min((x - x_min) / 2λ, 1)] ≤ 1/2                                                (ours; generalises the 50 % rule)
 
 and single - iff the same holds of x_max - x; otherwise a pair is strictly better. Without a learned bias a nonnegative
 variable never needs one: the bias causes the pair (arXiv 2606.02385, rank-1 theorem).

@@ -103,8 +103,8 @@ def latents(
 ) -> Latents:
     """Bring scalar codes (b = 1) to the one form of the theory.
 
-    Atoms are made unit and codes rescaled, reconstructions stay as they are. When any code is negative (or `signed`), every
-    scalar counts as two atoms: latent 2g is +w_g, latent 2g + 1 is -w_g.
+    Atoms are made unit and codes rescaled, reconstructions stay as they are. When any code is negative, or `signed`,
+    every scalar counts as two atoms: latent 2g is +w_g, latent 2g + 1 is -w_g.
     """
     said = list(notes)
     w = as_matrix(atoms, "atoms")

@@ -1,8 +1,9 @@
 """Repair: certificates carried out as edits. Reconstructions stay as they are, the loss falls by what was guaranteed.
 
-For an unstable j with witness β, β₀ and a step e:  w_k ← (w_k + e β_k w_j)/n_k, z_k ← n_k z_k (n_k the norm before
-division), z_j ← z_j - e (⟨β, z⟩ + β₀), b ← b + e β₀ w_j. Then, if wanted, codes and atoms are refitted. An edit with β₀ < 0
-switches j on, a little, on rows where it was off: the L1 loss falls all the same, L0 rises until codes are refitted.
+For an unstable j with witness β, β₀ and a step e: w_k ← (w_k + e β_k w_j)/n_k, z_k ← n_k z_k (n_k the norm before
+division), z_j ← z_j - e (⟨β, z⟩ + β₀), b ← b + e β₀ w_j. Then, if wanted, codes and atoms are refitted. An edit with β₀
+< 0 switches j on, a little, on rows where it was off: the L1 loss falls all the same, L0 rises until codes are
+refitted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The slack certificate: at a point that fulfils K1-K3, one pass over the rows decides every hull test.
 
-The weights a_i = s_i / n with s_i = 1 - ⟨w_j, r_i⟩ / λ on the rows where j is off solve (H) exactly there (dot K2 with w_j,
-use K1; their sum is 1 by K3; ours). Elsewhere the clipped and normalised slacks are one more candidate: an upper bound
-of D_j, for all features in one pass.
+The weights a_i = s_i / n with s_i = 1 - ⟨w_j, r_i⟩ / λ on the rows where j is off solve (H) exactly there (dot K2 with
+w_j, use K1; their sum is 1 by K3; ours). Elsewhere the clipped and normalised slacks are one more candidate: an upper
+bound of D_j, for all features in one pass.
 """
 
 from __future__ import annotations

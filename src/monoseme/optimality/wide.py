@@ -143,8 +143,8 @@ def wide_limit(x: Rows, lam: float, tol: float = 1e-9, most: int = 10_000, ray_c
     """
     lam = check_lam(lam)
     whole = x if isinstance(x, (RowSource, Streamed)) else as_matrix(x, "x")
-    bias = sum(part.sum(0) for part in _parts(whole)) / _count(whole)
-    loss = gap = math.inf
+    bias = np.sum([part.sum(0) for part in _parts(whole)], 0) / _count(whole)
+    loss, gap, far = math.inf, math.inf, 0.0
     for _ in range(most):
         loss, gap, following, far = _step(whole, bias, lam)
         if gap <= tol * loss + 1e-300:
