@@ -14,6 +14,7 @@ __all__ = ["PAPERS", "find"]
 PAPERS = {
     "bsf": ("monoseme.papers.bsf", "claims.toml", "manifolds"),
     "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),
+    "optimality": ("monoseme.papers.optimality", "claims.toml", "theory"),
 }
 
 
