@@ -4,9 +4,9 @@
     K2  frames:  E[z_gᵀ r] = λ Σ_g D_g                                               Σ_g = E[z_gᵀ z_g / ‖z_g‖]
     K3  bias:    E[r] = 0
 
-with r = x - b - Σ z_g D_g (ours). Part of K2 inside the span follows from K1; what is new is E[z_gᵀ r](I - D_gᵀ D_g) = 0.
+with r = x - b - Σ z_g D_g (ours). The part of K2 inside the span follows from K1; E[z_gᵀ r](I - D_gᵀ D_g) = 0 is new.
 K1 and K3 together imply the balance law  p_g ‖ū_g‖ ≤ 1 - p_g  for p_g = P(g on), ū_g = E[u_g | g on]: a block that is on
-more than half of the time has spread directions. A mean that breaks it is a bias that can be moved for a gain.
+more than half of the time has spread directions. Where it is broken, the bias can be moved for a gain.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from jaxtyping import Float64
+from torch import Tensor
 
 from monoseme.core.outcome import Outcome, unknown
-from monoseme.optimality.blocks.frames import Blocks
+from monoseme.core.rows import RowSource
+from monoseme.optimality.blocks.frames import Blocks, batches
 from monoseme.optimality.wide import huber
 
-__all__ = ["Sums", "balance", "code_gap", "outcomes", "sums"]
+__all__ = ["Sums", "audit", "balance", "code_gap", "outcomes", "sums"]
 
 LARGEST = ("active_worst", "excess", "longest")  # fields of which a merge takes the larger one
 
@@ -81,8 +83,8 @@ def code_gap(
 ) -> Float64[np.ndarray, " n"]:
     """How far each row's codes are from the best on these frames, at most; units of ‖x‖² (0 is optimal).
 
-    `x` has the bias taken off, `mass` is Σ_g ‖z_g‖, `largest` is max_g ‖r D_gᵀ‖. With θ = r min(1, λ / largest) no codes
-    reach below ‖x‖² - ‖x - θ‖² (the dual of the group lasso).
+    `x` has the bias taken off, `mass` is Σ_g ‖z_g‖, `largest` is max_g ‖r D_gᵀ‖. With θ = r min(1, λ / largest) no
+    codes reach below ‖x‖² - ‖x - θ‖² (the dual of the group lasso).
     """
     theta = r * np.minimum(1.0, lam / np.maximum(largest, lam))[:, None]
     dual = np.square(x).sum(1) - np.square(x - theta).sum(1)
@@ -125,6 +127,16 @@ def sums(x: Float64[np.ndarray, "n d"], blocks: Blocks, lam: float, start: int =
     )
 
 
+def audit(rows: np.ndarray | Tensor | RowSource, blocks: Blocks, lam: float) -> Sums:
+    """`sums` over all rows, a batch at a time."""
+    total: Sums | None = None
+    for start, x in batches(rows, len(blocks.directions)):
+        part = sums(x, blocks, lam, start)
+        total = part if total is None else total.merge(part)
+    assert total is not None
+    return total
+
+
 def _pull(r: np.ndarray, blocks: Blocks, part: slice, row: np.ndarray) -> Float64[np.ndarray, "G b d"]:
     """Σ z_gᵀ r over the entries of a batch."""
     from scipy.sparse import csr_array
@@ -143,15 +155,17 @@ def _by_block(g: np.ndarray, values: np.ndarray, n_blocks: int) -> np.ndarray:
 
 
 def balance(s: Sums) -> Float64[np.ndarray, " G"]:
-    """p_g ‖ū_g‖ - (1 - p_g) of every block: at most 0 where K1 and K3 hold. Above 0 the bias can be moved for a gain."""
+    """p_g ‖ū_g‖ - (1 - p_g) of every block: at most 0 where K1 and K3 hold; above 0 the bias should move."""
     return np.linalg.norm(s.direction, axis=1) / s.n - (1 - s.count / s.n)
 
 
-def outcomes(s: Sums, frames: Float64[np.ndarray, "G b d"], lam: float, learned_bias: bool = True) -> dict[str, Outcome]:
-    """K1-K3 as numbers relative to λ (0 at an optimum), the balance law, the gap of the codes, and the λ they behave like.
+def outcomes(
+    s: Sums, frames: Float64[np.ndarray, "G b d"], lam: float, learned_bias: bool = True
+) -> dict[str, Outcome]:
+    """K1-K3 as numbers relative to λ (0 at an optimum), the balance law, the gap of the codes, the λ they behave like.
 
-    ``implied_lam``: least squares of K2 inside the spans, Σ ⟨Σ_g, E[z_gᵀ r] D_gᵀ⟩ / Σ ‖Σ_g‖². Near 0 where codes carry no
-    shrinkage (TopK), negative where they overshoot.
+    ``implied_lam``: least squares of K2 inside the spans, Σ ⟨Σ_g, E[z_gᵀ r] D_gᵀ⟩ / Σ ‖Σ_g‖². Near 0 where codes carry
+    no shrinkage (TopK), negative where they overshoot.
     """
     n, pairs = s.n, s.n * len(frames) - s.entries
     spread, pull = s.spread / n, s.pull / n
@@ -161,7 +175,10 @@ def outcomes(s: Sums, frames: Float64[np.ndarray, "G b d"], lam: float, learned_
     loss = (s.square + 2 * lam * s.mass) / n
     turn = np.linalg.norm(pull - inside @ frames)
     made = {
-        "k1_active": (np.sqrt(s.active_square / max(s.entries, 1)) / lam, "rms of ‖rDᵀ - λu‖ where blocks are on, in λ"),
+        "k1_active": (
+            np.sqrt(s.active_square / max(s.entries, 1)) / lam,
+            "rms of ‖rDᵀ - λu‖ where blocks are on, in λ",
+        ),
         "k1_inactive": (s.excess / lam, "largest ‖rDᵀ‖ - λ where blocks are off, in λ"),
         "k1_violations": (s.violations / max(pairs, 1), "share of (row, block) that are off with ‖rDᵀ‖ > λ"),
         "k2": (np.linalg.norm(pull - lam * spread @ frames) / scale, "‖E[zᵀr] - λΣD‖ over all blocks, in ‖λΣ‖"),

@@ -2,8 +2,8 @@
 
     x_i  ≈  Σ_g z_ig D_g + b,     D_g D_gᵀ = I,     loss  E‖x - x̂‖² + 2λ E Σ_g ‖z_g‖
 
-Codes are signed. The loss depends on the contributions c_g = z_g D_g only, and ‖c_g‖ = ‖z_g‖ for a frame, so blocks that
-are not frames are brought there by their polar factor, D = S Q: codes become z S, contributions stay (ours).
+Codes are signed. The loss depends on the contributions c_g = z_g D_g only, and ‖c_g‖ = ‖z_g‖ for a frame, so blocks
+that are not frames are brought there by their polar factor, D = S Q: codes become z S, contributions stay (ours).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Blocks:
 
     @property
     def size(self) -> int:
-        """b."""
+        """Directions in a block, b."""
         return self.frames.shape[1]
 
     @property
@@ -132,7 +132,10 @@ def polar(
 
 
 def blocks(
-    frames: np.ndarray | Tensor, bias: np.ndarray | Tensor | None, code: Code | np.ndarray | Tensor, n: int | None = None
+    frames: np.ndarray | Tensor,
+    bias: np.ndarray | Tensor | None,
+    code: Code | np.ndarray | Tensor,
+    n: int | None = None,
 ) -> Blocks:
     """Bring a dictionary of blocks to `Blocks`.
 
@@ -173,8 +176,10 @@ def blocks(
     return Blocks(atoms, offset, indptr, indices, np.ascontiguousarray(values), tuple(notes))
 
 
-def batches(rows: np.ndarray | Tensor | RowSource, n_directions: int) -> Iterator[tuple[int, Float64[np.ndarray, "n d"]]]:
-    """Yield all rows in order, each batch with the number of its first row; small enough for a product with all frames."""
+def batches(
+    rows: np.ndarray | Tensor | RowSource, n_directions: int
+) -> Iterator[tuple[int, Float64[np.ndarray, "n d"]]]:
+    """Yield all rows in order, each batch with the number of its first row; products with frames fit in memory."""
     size = max(16, min(4096, PRODUCTS // max(n_directions, 1)))
     if isinstance(rows, RowSource):
         start = 0
@@ -211,8 +216,8 @@ def _one_row(bias: np.ndarray | Tensor) -> np.ndarray | Tensor:
 
 def _said(off: int, n_blocks: int, short: int, size: int) -> str:
     text = (
-        f"{off:,} of {n_blocks:,} blocks were not orthonormal: they were replaced by their polar factors, and their codes "
-        "with them; contributions are as they were"
+        f"{off:,} of {n_blocks:,} blocks were not orthonormal: they were replaced by their polar factors, and "
+        "their codes with them; contributions are as they were"
     )
     if short:
         text += f". {short:,} of them had a rank below {size}: completed by spare directions that no code uses"

@@ -73,7 +73,7 @@ def pair_sums(low, high, starts, order, rows, indptr, indices, values, norms, ov
 
 @compiled(nogil=True, fastmath=FLAGS)
 def descend(rows, directions, b, lam, sweeps, tol, z, r, wanted):
-    """Group soft thresholding in turn, over the blocks that are on or that the residual asks for; one row after another.
+    """Group soft thresholding in turn, over the blocks that are on or that the residual asks for; row by row.
 
     z (n, G, b) and r (n, d) are changed in place; `wanted` (n, G·b) are the products with the residual at the start.
     """

@@ -93,7 +93,7 @@ def _see(blocks: Blocks, j: int, partners: tuple[int, ...]) -> _Seen:
 
 
 def _shift(seen: _Seen, maps: np.ndarray, offset: np.ndarray) -> Float64[np.ndarray, "m b"]:
-    """v of every row that is seen."""
+    """Return v of every row that is seen."""
     return np.einsum("mpb,pbc->mc", seen.z, maps) + offset
 
 
@@ -121,7 +121,7 @@ def promise(blocks: Blocks, move: Move) -> Promise:
 
 
 def row_gains(blocks: Blocks, move: Move) -> tuple[Float64[np.ndarray, " m"], int, float]:
-    """What each row adds to the mean γ: rows that the move touches, then how many others there are and what each adds."""
+    """What each row adds to the mean γ: rows that the move touches; how many others there are, what each adds."""
     seen = _see(blocks, move.block, move.partners)
     return _slopes(seen, move.maps, move.offset), seen.rest, -float(np.linalg.norm(move.offset))
 
@@ -129,7 +129,7 @@ def row_gains(blocks: Blocks, move: Move) -> tuple[Float64[np.ndarray, " m"], in
 def held_out_p(held: Blocks, move: Move) -> float:
     """One-sided p-value of "γ ≤ 0 in the population", from rows that the move was not found on (Student's t).
 
-    `held` must be in the same frames. γ is a mean over rows; on the rows that a move was fitted to it is biased upwards.
+    `held` must be in the same frames. γ is a mean over rows; on those that a move was fitted to it is biased upwards.
     """
     from scipy.stats import t
 
@@ -158,6 +158,7 @@ def pair_move(blocks: Blocks, h: int | None, j: int, learned_bias: bool = True) 
     zeta = np.concatenate([seen.z.reshape(len(seen.on), p), one], 1)
     m, off, scaled = zeta[seen.on].T @ seen.u[seen.on], ~seen.on, seen.scaled()
     cost = (zeta[seen.on] / seen.norm[seen.on, None]).T @ zeta[seen.on]
+    spread = np.zeros((b, b))
     if h is not None:
         spread = scaled[:, 0].T @ scaled[:, 0]
         m[:p] -= spread @ seen.overlap[0]

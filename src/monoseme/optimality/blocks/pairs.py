@@ -1,21 +1,21 @@
 """Pair screens: for every ordered pair (h, j) of blocks, whether tilting h towards j can lower the loss.
 
 The change  D_h ← D_h + e B D_j,  z_j ← z_j - e z_h B  (h back on the frames) leaves every reconstruction as it is. At a
-local optimum it cannot pay, so for every B (ours; reference of the derivation: docs, blocks)
+local optimum it cannot pay, so for every B (ours)
 
-    ⟨B, M_hj⟩ ≤ E[1_{j off} ‖z_h B‖],       M_hj = E[1_{j on} z_hᵀ u_j] - Σ_h D_h D_jᵀ                        (H, a pair)
+    ⟨B, M_hj⟩ ≤ E[1_{j off} ‖z_h B‖],       M_hj = E[1_{j on} z_hᵀ u_j] - Σ_h D_h D_jᵀ                      (H, a pair)
 
 With S = E[1_{j off} z_hᵀ z_h / ‖z_h‖] two closed forms decide most pairs:
 
     stable    ‖S⁻¹ M‖_op ≤ 1                  u_h S⁻¹M are weights in the unit ball that prove the pair harmless
     unstable  tr(Mᵀ S⁻¹ M) > tr S             B = S⁻¹ M breaks (H), by Cauchy-Schwarz
 
-λ does not appear. A pair that is never on together has M = -S C, and is stable. For b = 1 both meet: nothing is between.
+λ does not appear. A pair that is never on together has M = -S C, and is stable. For b = 1 nothing is between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +23,10 @@ from jaxtyping import Float64, Int8, Int64
 
 from monoseme.optimality.blocks.frames import Blocks
 
-__all__ = ["PairMoments", "Screens", "merge_moments", "pair_moments", "screen", "screen_columns"]
+__all__ = ["PairMoments", "Screens", "Survey", "merge_moments", "pair_moments", "screen", "screen_columns", "survey"]
 
 FLOATS = 1 << 22  # of products of frames held at once: 32 MB
+TRIED = 3  # partners of a block that are kept
 FLOOR = 1e-12  # of m_h: below it a moment is rounding
 
 
@@ -84,7 +85,7 @@ class Screens:
 
 
 def pair_moments(blocks: Blocks, low: int = 0, high: int | None = None) -> PairMoments:
-    """Sums for every pair (h, j) with j in low..high that is ever on together; memory G · b² a column, and the pairs'."""
+    """Sums for every pair (h, j) with j in low..high that is ever on together; memory G·b² a column, and the pairs'."""
     from monoseme.optimality.blocks import loops
 
     high, b = blocks.n_blocks if high is None else high, blocks.size
@@ -113,7 +114,9 @@ def merge_moments(one: PairMoments, other: PairMoments) -> PairMoments:
         np.add.at(out, place, np.concatenate([a, b]))
         return out
 
-    summed = {name: total(getattr(one, name), getattr(other, name)) for name in ("both", "cross", "on", "ratio", "shared")}
+    summed = {
+        name: total(getattr(one, name), getattr(other, name)) for name in ("both", "cross", "on", "ratio", "shared")
+    }
     overlap = np.concatenate([one.overlap, other.overlap])[first]
     return PairMoments(one.n + other.n, keys % width, keys // width, **summed, overlap=overlap)
 
@@ -148,3 +151,53 @@ def screen_columns(blocks: Blocks) -> Iterator[Screens]:
     columns = max(1, FLOATS // (4 * blocks.n_blocks * blocks.size**2))
     for low in range(0, blocks.n_blocks, columns):
         yield screen(pair_moments(blocks, low, min(low + columns, blocks.n_blocks)), blocks.moment)
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What is kept of all pairs.
+
+    Attributes
+    ----------
+    counts
+        Pairs that are ever on together, by label.
+    silent
+        Ordered pairs that never are; all stable.
+    strain, strained_by
+        Largest strain of every block j, and its h; 0 and -1 where it shares no row.
+    candidates
+        For every block j the few h that are not stable, largest strain first.
+    shared, sharing
+        Most that one block for two saves, ÷ 2λ, and which two; -1 when no two are on together.
+    """
+
+    counts: Mapping[int, int]
+    silent: int
+    strain: Float64[np.ndarray, " G"]
+    strained_by: Int64[np.ndarray, " G"]
+    candidates: Mapping[int, list[int]]
+    shared: float
+    sharing: tuple[int, int]
+
+
+def survey(blocks: Blocks) -> Survey:
+    """Screen all pairs, and keep what the verdicts need."""
+    g = blocks.n_blocks
+    counts, pairs = {1: 0, 0: 0, -1: 0}, 0
+    strain, by, candidates = np.zeros(g), np.full(g, -1), {}
+    shared, sharing = 0.0, (-1, -1)
+    for s in screen_columns(blocks):
+        pairs += len(s.h)
+        for label in counts:
+            counts[label] += int((s.label == label).sum())
+        order = np.lexsort((s.strain, s.j))  # the last of each j has the largest strain
+        last = np.flatnonzero(np.diff(s.j[order], append=-1))
+        strain[s.j[order][last]], by[s.j[order][last]] = s.strain[order][last], s.h[order][last]
+        for p in order[::-1][s.label[order[::-1]] < 1].tolist():
+            tried = candidates.setdefault(int(s.j[p]), [])
+            if len(tried) < TRIED:
+                tried.append(int(s.h[p]))
+        if len(s.h) and s.shared.max() > shared:
+            most = int(s.shared.argmax())
+            shared, sharing = float(s.shared[most]), (int(s.h[most]), int(s.j[most]))
+    return Survey(counts, g * (g - 1) - pairs, strain, by, candidates, shared, sharing)

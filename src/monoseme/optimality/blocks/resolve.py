@@ -60,6 +60,7 @@ def _solve(x: np.ndarray, frames: np.ndarray, lam: float, tol: float, sweeps: in
     directions = frames.reshape(-1, d)
     z, r = np.zeros((len(x), n_blocks, b)), x.copy()
     allowed = tol * np.maximum(np.square(x).sum(1), 1e-300)
+    gap = allowed
     for turn in range(rounds + 1):
         wanted = r @ directions.T
         largest = np.sqrt(np.square(wanted).reshape(z.shape).sum(2)).max(1)
