@@ -4,9 +4,9 @@
     K2  frames:  E[z_gᵀ r] = λ Σ_g D_g                                               Σ_g = E[z_gᵀ z_g / ‖z_g‖]
     K3  bias:    E[r] = 0
 
-with r = x - b - Σ z_g D_g (ours). The part of K2 inside the span follows from K1; E[z_gᵀ r](I - D_gᵀ D_g) = 0 is new.
-K1 and K3 together imply the balance law  p_g ‖ū_g‖ ≤ 1 - p_g  for p_g = P(g on), ū_g = E[u_g | g on]: a block that is on
-more than half of the time has spread directions. Where it is broken, the bias can be moved for a gain.
+with r = x - b - Σ z_g D_g (ours). Inside the span K2 follows from K1; E[z_gᵀ r](I - D_gᵀ D_g) = 0 is new. K1 and K3
+together imply the balance law  p_g ‖ū_g‖ ≤ 1 - p_g  for p_g = P(g on), ū_g = E[u_g | g on]: a block that is on more than
+half of the time has spread directions. Where it is broken, the bias can be moved for a gain.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def sums(x: Float64[np.ndarray, "n d"], blocks: Blocks, lam: float, start: int =
     strength = np.sqrt(np.einsum("ngb,ngb->ng", products, products))
     u = z / norm[:, None]
     off_by = np.square(products[row, g] - lam * u).sum(1)
-    mass = np.bincount(row, weights=norm, minlength=len(x))
+    mass = np.bincount(row, weights=norm, minlength=len(x)).astype(np.float64)  # integers when there are none
     gap = code_gap(x - blocks.bias, r, mass, strength.max(1), lam)
     strength[row, g] = 0.0
     beyond = strength - lam * (1 + 1e-9)
@@ -149,7 +149,7 @@ def _pull(r: np.ndarray, blocks: Blocks, part: slice, row: np.ndarray) -> Float6
 
 
 def _by_block(g: np.ndarray, values: np.ndarray, n_blocks: int) -> np.ndarray:
-    flat = values.reshape(len(g), -1)
+    flat = values.reshape(len(g), int(np.prod(values.shape[1:])))
     sums = [np.bincount(g, weights=flat[:, c], minlength=n_blocks) for c in range(flat.shape[1])]
     return np.stack(sums, 1).reshape(n_blocks, *values.shape[1:]).astype(np.float64)
 
