@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 
 from monoseme.optimality.blocks import Blocks, blocks, resolve
@@ -56,6 +57,12 @@ def stationary(
         if max(np.abs(before - frames).max(), np.abs(shift).max()) < 1e-13:
             break
     return resolve(x, frames, bias, lam, tol=1e-13, sweeps=1000)[0], frames
+
+
+def solved(problem: cp.Problem) -> float:
+    """Optimal value by Clarabel."""
+    problem.solve(solver=cp.CLARABEL)
+    return float(np.asarray(problem.value))
 
 
 def planted(

@@ -20,7 +20,10 @@ def test_contributions_stay_when_blocks_become_frames() -> None:
     atoms[2, 2] = atoms[2, 0] - 2 * atoms[2, 1]  # rank 2
     atoms[3] = 0.0
     on = blocks(atoms, None, z)
-    np.testing.assert_allclose(on.frames @ on.frames.transpose(0, 2, 1), np.broadcast_to(np.eye(3), (5, 3, 3)), atol=1e-12)
+    gram = on.frames @ on.frames.transpose(0, 2, 1)
+    for g, rank in enumerate((3, 3, 2, 0, 3)):
+        np.testing.assert_allclose(gram[g] @ gram[g], gram[g], atol=1e-12)
+        assert np.trace(gram[g]) == pytest.approx(rank)
     contribution = np.einsum("ngb,gbd->ngd", z, atoms)
     np.testing.assert_allclose(np.einsum("ngb,gbd->ngd", on.to_dense(), on.frames), contribution, atol=1e-12)
     np.testing.assert_allclose(on.norms, np.linalg.norm(contribution[on.rows, on.indices], axis=1))

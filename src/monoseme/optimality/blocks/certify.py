@@ -18,7 +18,7 @@ from monoseme.core.stats import wilson
 from monoseme.optimality.blocks import conditions, gains
 from monoseme.optimality.blocks.frames import Blocks, batches
 from monoseme.optimality.blocks.frames import blocks as read
-from monoseme.optimality.blocks.moves import Move, Promise, held_out_p, pair_move
+from monoseme.optimality.blocks.moves import Move, Promise, held_out_p, pair_move, taken
 from monoseme.optimality.blocks.pairs import Survey, survey
 from monoseme.optimality.certification import FeatureCertificate, Witness
 from monoseme.optimality.reading import as_matrix
@@ -186,8 +186,8 @@ def _words(blocks: Blocks, move: Move) -> str:
     h = move.partners[0]
     rows, own = blocks.rows[blocks.of(h)], blocks.rows[blocks.of(move.block)]
     together = len(np.intersect1d(rows, own)) / max(len(rows), 1)
-    nearer = float((move.maps[0] * (blocks.frames[h] @ blocks.frames[move.block].T)).sum())
-    verb = "holds too much of it and would release it" if nearer < -1e-12 else "would absorb it"
+    over, released = taken(blocks, move)
+    verb = "would absorb it" if over >= released else "holds too much of it and would release it"
     return f"{h} {verb}: {together:.1%} of the rows of {h} are rows of it too"
 
 

@@ -5,8 +5,8 @@
     K3  bias:    E[r] = 0
 
 with r = x - b - Σ z_g D_g (ours). Inside the span K2 follows from K1; E[z_gᵀ r](I - D_gᵀ D_g) = 0 is new. K1 and K3
-together imply the balance law  p_g ‖ū_g‖ ≤ 1 - p_g  for p_g = P(g on), ū_g = E[u_g | g on]: a block that is on more than
-half of the time has spread directions. Where it is broken, the bias can be moved for a gain.
+together imply the balance law  p_g ‖ū_g‖ ≤ 1 - p_g  for p_g = P(g on), ū_g = E[u_g | g on]: a block that is on more
+than half of the time has spread directions. Where it is broken, the bias can be moved for a gain.
 """
 
 from __future__ import annotations

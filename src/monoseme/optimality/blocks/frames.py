@@ -33,7 +33,7 @@ class Blocks:
     Attributes
     ----------
     frames
-        (G, b, d), orthonormal rows in every block.
+        (G, b, d), orthonormal rows in every block; a block of lower rank is a frame of its span, in b coordinates.
     bias
         (d,), raw units.
     indptr, indices, values
@@ -123,12 +123,14 @@ def polar(
 ) -> tuple[Float64[np.ndarray, "G b d"], Float64[np.ndarray, "G b b"], Int64[np.ndarray, " G"]]:
     """Frames Q and stretches S with S Q = D, and the rank of every block.
 
-    Q is the frame nearest to D. Where D has a rank below b, the missing rows of Q are spare: S gives them no code.
+    Q is the frame nearest to D. Where D has a rank below b, Q has that rank too: Q Qᵀ is a projection, S stays inside
+    it, and every bound of this room holds as it stands.
     """
     left, stretch, right = np.linalg.svd(atoms, full_matrices=False)
     rank = (stretch > 1e-12 * np.maximum(stretch[:, :1], 1e-300)).sum(1)
     stretch = np.where(np.arange(stretch.shape[1]) < rank[:, None], stretch, 0.0)
-    return left @ right, (left * stretch[:, None, :]) @ left.transpose(0, 2, 1), rank
+    frames = (left * (stretch > 0)[:, None, :]) @ right
+    return frames, (left * stretch[:, None, :]) @ left.transpose(0, 2, 1), rank
 
 
 def blocks(
@@ -220,5 +222,5 @@ def _said(off: int, n_blocks: int, short: int, size: int) -> str:
         "their codes with them; contributions are as they were"
     )
     if short:
-        text += f". {short:,} of them had a rank below {size}: completed by spare directions that no code uses"
+        text += f". {short:,} of them had a rank below {size}: the directions they lack stay empty"
     return text

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from monoseme.optimality.blocks.frames import Blocks, polar
 
-__all__ = ["Move", "Promise", "apply_move", "held_out_p", "pair_move", "promise", "row_gains"]
+__all__ = ["Move", "Promise", "apply_move", "held_out_p", "pair_move", "promise", "row_gains", "taken"]
 
 STEPS = 40  # of the refinement of one pair
 
@@ -99,9 +99,14 @@ def _shift(seen: _Seen, maps: np.ndarray, offset: np.ndarray) -> Float64[np.ndar
 
 def _slopes(seen: _Seen, maps: np.ndarray, offset: np.ndarray) -> Float64[np.ndarray, " m"]:
     """What each seen row adds to n·γ."""
-    v, scaled = _shift(seen, maps, offset), seen.scaled()
-    tilt = np.einsum("mpa,pab,pcb,mpc->m", scaled, seen.overlap, maps, scaled, optimize=True)
-    return np.where(seen.on, (seen.u * v).sum(1), -np.sqrt(np.square(v).sum(1))) - tilt
+    v = _shift(seen, maps, offset)
+    return np.where(seen.on, (seen.u * v).sum(1), -np.sqrt(np.square(v).sum(1))) - _tilt(seen, maps)
+
+
+def _tilt(seen: _Seen, maps: np.ndarray) -> Float64[np.ndarray, " m"]:
+    """Σ_h u_h D_h D_jᵀ B_hᵀ z_hᵀ: how much longer the partners' codes become, to first order."""
+    scaled = seen.scaled()
+    return np.einsum("mpa,pab,pcb,mpc->m", scaled, seen.overlap, maps, scaled, optimize=True)
 
 
 def _promise(seen: _Seen, maps: np.ndarray, offset: np.ndarray) -> Promise:
@@ -118,6 +123,16 @@ def _promise(seen: _Seen, maps: np.ndarray, offset: np.ndarray) -> Promise:
 def promise(blocks: Blocks, move: Move) -> Promise:
     """γ and q of a move on these rows, from the codes alone."""
     return _promise(_see(blocks, move.block, move.partners), move.maps, move.offset)
+
+
+def taken(blocks: Blocks, move: Move) -> tuple[float, float]:
+    """Return the two ways in which γ is won: E[1_{j on} u_j·v], what partners take over from j, and what they release.
+
+    The second is -E Σ u_h D_h D_jᵀ B_hᵀ z_hᵀ: codes of partners become shorter, because they held what belongs to j.
+    """
+    seen = _see(blocks, move.block, move.partners)
+    over = float((seen.u * _shift(seen, move.maps, move.offset)).sum()) / seen.n
+    return over, -_tilt(seen, move.maps).sum() / seen.n
 
 
 def row_gains(blocks: Blocks, move: Move) -> tuple[Float64[np.ndarray, " m"], int, float]:
