@@ -54,7 +54,7 @@ def _unstable(world: World, learned_bias: bool) -> np.ndarray:
     """Which planted concepts are unstable as the dictionary of their own world."""
     sample = world.sample(ROWS, seed=1)
     atoms = np.stack([factor.basis[0] for factor in world.factors])
-    made = latents(atoms, np.asarray(world.offset, np.float64) * np.ones(world.d_in), sample.code, learned_bias)
+    made = latents(atoms, None, sample.code, learned_bias)
     x = sample.x.double().numpy()
     found = certify_latents(lambda: iter([x]), made, LAM, CertifySettings(slack=False, splits=False, wide=False))
     return np.array([feature.verdict == "unstable" for feature in found.features])
@@ -62,7 +62,7 @@ def _unstable(world: World, learned_bias: bool) -> np.ndarray:
 
 def _exclusive() -> dict[str, Outcome]:
     # with a fixed bias: a learned one can take up the mean of categories that exhaust the rows
-    found = _unstable(exclusive(d=32, n_concepts=12, seed=0), learned_bias=False)
+    found = _unstable(exclusive(d=32, groups=3, size=4, seed=0), learned_bias=False)
     return {"exclusive/unstable": _share("unstable", found, "fixed bias")}
 
 
@@ -124,7 +124,7 @@ def _threshold() -> dict[str, Outcome]:
 def _trained() -> dict[str, Outcome]:
     made = {
         "ReLU": lambda: ReLU(8, 8, seed=0),
-        "JumpReLU": lambda: JumpReLU(8, 8, target_l0=1.0, seed=0),
+        "JumpReLU": lambda: JumpReLU(8, 8, start_l0=1.0, seed=0),
         "TopK": lambda: TopK(8, 8, k=1, seed=0),
     }
     dense = [_has_pair(make(), 0.8) for make in made.values()]
@@ -144,7 +144,7 @@ def _has_pair(featurizer: Featurizer, p: float) -> bool:
     amount = np.where(r.random(8000) < p, 1 + r.exponential(1.0, 8000), 0.0)
     x = amount[:, None] * np.eye(8)[0] + 0.02 * r.standard_normal((8000, 8))
     rows = torch.from_numpy(x).float()
-    lam = {"lam": 0.1} if featurizer.recipe["name"] == "ReLU" else {}
+    lam = {} if featurizer.recipe["name"] == "TopK" else {"lam": 0.1}
     fit(featurizer, ArrayRows(rows), steps=1500, batch_size=512, lr=3e-3, seed=0, **lam)
     code = featurizer.eval().encode(rows)
     made = (
