@@ -222,3 +222,18 @@ def test_bad_input_is_one_line(case: str) -> None:
     with pytest.raises(UserError, match=rf"^{name} must") as caught:
         ms.certify(*make(*planted(k=8, n=60, d=6)))
     assert "\n" not in str(caught.value)
+
+
+def test_blocks_are_audited_and_never_called_stable_without_proof() -> None:
+    x, _, _, _ = planted(k=16, n=1500, d=12)
+    f = ms.featurizers.Grassmannian(12, 8, 2, k=2, seed=0).fit(x.astype(np.float32), steps=100)
+    for about in ("rows", "population"):
+        found = ms.certify(f, x.astype(np.float32), lam=0.05, about=about)
+        assert len(found.features) == 8
+        assert {feature.verdict for feature in found.features} <= {"unstable", "unknown"}
+        assert found.loss.value >= found.wide_bound.value
+        assert "ℓ2,1-equivalent" in found.notes[0]
+    with pytest.raises(UserError, match="lam must"):
+        ms.certify(f, x.astype(np.float32))
+    with pytest.raises(UserError, match="codes must"):
+        ms.certify(f, x.astype(np.float32), "resolved", lam=0.05)

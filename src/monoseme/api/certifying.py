@@ -14,6 +14,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.protocols import Featurizes
 from monoseme.core.rows import ArrayRows, RowSource
 from monoseme.optimality import reading
+from monoseme.optimality.blocks import certify_blocks
 from monoseme.optimality.certification import Certification
 from monoseme.optimality.certify import CertifySettings, RowsInOrder, certify_latents
 from monoseme.optimality.deciding import About
@@ -27,6 +28,7 @@ __all__ = ["certify"]
 BATCH = 4096
 PRODUCTS = 1 << 24  # of rows with latents that are held at once: 128 MB
 HELD_OUT = 0.2  # of rows in memory, for a verdict about the population
+L1_ONLY = "L1-equivalent stability: the verdict is about the L1 problem on these codes, not the training loss"
 Codes = Any  # dense array or tensor, scipy sparse matrix, or Code
 
 
@@ -101,7 +103,9 @@ def _scalar(atoms: Any) -> Any:
     if len(shape) == 3 and shape[1] == 1:
         return atoms[:, 0]
     if len(shape) == 3:
-        raise refuse("atoms", "be (K, d), one direction each", tuple(shape), "For blocks certify the featurizer.")
+        raise refuse(
+            "atoms", "be (K, d), one direction each", tuple(shape), "For blocks certify the featurizer itself."
+        )
     return atoms
 
 
@@ -211,14 +215,14 @@ def _featurizer(
 ) -> Certification:
     if not isinstance(codes, str) or codes not in ("as-is", "resolved"):
         raise refuse("codes", "be 'as-is' or 'resolved' with a featurizer", type(codes).__name__, "It has its own.")
-    if f.atoms.shape[1] != 1:
-        raise refuse("featurizer", "have blocks of size 1", f"b = {f.atoms.shape[1]}", "Use certify_blocks.")
     source, held = _sources(data, split, settings.about)
+    if f.atoms.shape[1] != 1:
+        return _blocks(f, _drawn(source, max_rows, seed), held, codes, lam, learned_bias, settings)
     w, b = f.atoms[:, 0].double().cpu().numpy(), f.bias.double().cpu().numpy()
     if source.d_in != w.shape[1]:
         raise refuse("store", f"have rows of width {w.shape[1]}", source.d_in, "Use the hook it was fitted on.")
     rows, away = _drawn(source, max_rows, seed), None if held is None else _drawn(held, max_rows, seed)
-    notes = ["L1-equivalent stability: the verdict is about the L1 problem on these codes, not the training loss"]
+    notes = [L1_ONLY]
     made: list[Latents | None] = [None, None]
     if codes == "as-is":
         encoded = [None if part is None else _encode(f, part) for part in (rows, away)]
@@ -229,6 +233,36 @@ def _featurizer(
     if codes == "resolved":
         found = replace(found, notes=(*notes, *found.notes))
     return replace(found, provenance={**found.provenance, "codes": codes, "split": split, "seed": seed})
+
+
+def _blocks(
+    f: Featurizes,
+    rows: RowSource,
+    held: RowSource | None,
+    codes: Codes,
+    lam: float | None,
+    learned_bias: bool,
+    settings: CertifySettings,
+) -> Certification:
+    """Blocks of several dimensions: conditions and pair screens (see `optimality.blocks`)."""
+    if codes != "as-is":
+        raise refuse("codes", "be 'as-is' for blocks", repr(codes), "Solve them with optimality.blocks.resolve first.")
+    lam = check_lam(_needed(lam))
+    frames, bias = f.atoms.double().cpu(), f.bias.double().cpu()
+    away = None if held is None else _encode(f, held)
+    found = certify_blocks(
+        rows,
+        _encode(f, rows),
+        frames,
+        bias,
+        lam,
+        learned_bias,
+        held=away,
+        splits=settings.splits,
+        wide=settings.wide,
+    )
+    notes = (L1_ONLY.replace("L1", "ℓ2,1"), *found.notes)
+    return Certification(found.features, found.numbers, found.kkt, lam, settings.about, learned_bias, notes)
 
 
 def _sources(data: Any, split: str, about: About) -> tuple[RowSource, RowSource | None]:
