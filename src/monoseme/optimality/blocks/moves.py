@@ -14,6 +14,7 @@ from √(1 + s) ≤ 1 + s/2. So γ > 0 proves that this is no local optimum: e =
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -163,47 +164,47 @@ def held_out_p(held: Blocks, move: Move) -> float:
 def pair_move(blocks: Blocks, h: int | None, j: int, learned_bias: bool = True) -> tuple[Move, Promise]:
     """Return the best move against j with the one partner h, or with the bias alone (`None`): λ γ²/q as large as found.
 
-    Starts: the closed form S⁻¹M of the screen, which breaks (H) whenever the screen says "unstable", and H⁻¹M with
-    H = the matrix of q. Then ‖v‖ ≤ (‖v‖²/w + w)/2 is minimised again and again (w the last ‖v‖), which raises γ - q/2.
-    Any B promises what it promises, so it does not matter how far that came.
+    Any B promises what it promises, so it does not matter how far the search came.
     """
-    seen = _see(blocks, j, () if h is None else (h,))
-    b, p = blocks.size, len(seen.overlap) * blocks.size
-    one = np.full((len(seen.on), 1), float(learned_bias))
-    zeta = np.concatenate([seen.z.reshape(len(seen.on), p), one], 1)
-    m, off, scaled = zeta[seen.on].T @ seen.u[seen.on], ~seen.on, seen.scaled()
-    cost = (zeta[seen.on] / seen.norm[seen.on, None]).T @ zeta[seen.on]
-    spread = np.zeros((b, b))
-    if h is not None:
-        spread = scaled[:, 0].T @ scaled[:, 0]
-        m[:p] -= spread @ seen.overlap[0]
-        cost[:p, :p] += spread
-    best, move = Promise(0.0, 0.0), Move(j, () if h is None else (h,), np.zeros((p // b, b, b)), np.zeros(b))
-
-    def consider(stacked: np.ndarray) -> None:
-        nonlocal best, move
-        maps, offset = stacked[:p].reshape(-1, b, b), stacked[p]
+    partners, b = () if h is None else (h,), blocks.size
+    seen = _see(blocks, j, partners)
+    best, move = Promise(0.0, 0.0), Move(j, partners, np.zeros((len(partners), b, b)), np.zeros(b))
+    for stacked in _tries(seen, b, learned_bias):
+        maps, offset = stacked[:-1].reshape(-1, b, b), stacked[-1]
         found = _promise(seen, maps, offset)
         if found.gain > best.gain:
             best, move = found, replace(move, maps=maps, offset=offset)
+    return move, best
 
-    if h is not None:
-        closed = np.zeros_like(m)
-        apart = scaled[off, 0].T @ scaled[off, 0]
-        closed[:p] = _solve(apart, m[:p], 1e-12 * float(np.trace(spread)))
-        consider(closed)
-    stacked = _solve(cost, m)
+
+def _tries(seen: _Seen, b: int, learned_bias: bool) -> Iterator[Float64[np.ndarray, "rows b"]]:
+    """Yield B over b₀: the closed form S⁻¹M of the screen, H⁻¹M with H the matrix of q, and what that is refined to.
+
+    ‖v‖ ≤ (‖v‖²/w + w)/2 with w the last ‖v‖ makes each step a linear system, and never lowers γ - q/2.
+    """
+    p, off = len(seen.overlap) * b, ~seen.on
+    one = np.full((len(off), 1), float(learned_bias))
+    zeta = np.concatenate([seen.z.reshape(len(off), p), one], 1)
+    target = zeta[seen.on].T @ seen.u[seen.on]
+    cost = (zeta[seen.on] / seen.norm[seen.on, None]).T @ zeta[seen.on]
+    if p:
+        scaled = seen.scaled()[:, 0]
+        spread, closed = scaled.T @ scaled, np.zeros_like(target)
+        target[:p] -= spread @ seen.overlap[0]
+        cost[:p, :p] += spread
+        closed[:p] = _solve(scaled[off].T @ scaled[off], target[:p], 1e-12 * float(np.trace(spread)))
+        yield closed
+    stacked = _solve(cost, target)
     for _ in range(STEPS):
-        consider(stacked)
-        length = np.sqrt(np.square(zeta[off] @ stacked).sum(1))
-        least = 1e-9 * max(float(length.max(initial=0.0)), float(np.linalg.norm(stacked[p])), 1e-300)
+        yield stacked
+        length, shift = np.sqrt(np.square(zeta[off] @ stacked).sum(1)), float(np.linalg.norm(stacked[p]))
+        least = 1e-9 * max(float(length.max(initial=0.0)), shift, 1e-300)
         reach = (zeta[off] / np.maximum(length, least)[:, None]).T @ zeta[off]
-        reach[p, p] += seen.rest / max(float(np.linalg.norm(stacked[p])), least) if learned_bias else 0.0
-        following = _solve(cost + reach, m)
+        reach[p, p] += seen.rest / max(shift, least) if learned_bias else 0.0
+        following = _solve(cost + reach, target)
         if np.abs(following - stacked).max() <= 1e-9 * np.abs(stacked).max():
             break
         stacked = following
-    return move, best
 
 
 def _solve(matrix: np.ndarray, target: np.ndarray, floor: float = 0.0) -> np.ndarray:
