@@ -2,7 +2,7 @@
 
     python -m benchmarks.hull [FEATURES]
 
-Planted: ten strict pairs, codes with 5 % noise, about 22 active a row. Every witness is checked again by the function of
+Planted: ten strict pairs, codes with 5 % noise, about 22 active a row. Every witness is checked again by a function of
 the tests that shares nothing with the package.
 """
 
