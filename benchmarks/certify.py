@@ -21,7 +21,7 @@ from monoseme.optimality import CertifySettings
 from monoseme.optimality.hull import HullSettings
 
 SIZES = ((20_000, 512), (62_500, 2_048), (250_000, 8_192), (1_000_000, 16_384))
-WIDTH, L0, PAIRS, SECONDS = 256, 22, 10, 900.0
+WIDTH, L0, PAIRS, SECONDS = 256, 22, 10, 60.0
 
 
 class Planted:
