@@ -15,6 +15,7 @@ PAPERS = {
     "bsf": ("monoseme.papers.bsf", "claims.toml", "manifolds"),
     "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),
     "optimality": ("monoseme.papers.optimality", "claims.toml", "theory"),
+    "optimality-remedies": ("monoseme.papers.optimality", "remedies.toml", "remedies"),
 }
 
 
