@@ -213,7 +213,7 @@ MISTAKES = {
     "store as a run": ("optimality certify STORE", "this is a store."),
     "lam of zero": ("optimality certify RUN --lam 0", "lam must be positive"),
     "lam missing": ("optimality certify RUN --codes resolved", "lam must be given"),
-    "blocks": ("optimality certify FITTED", "block"),
+    "blocks without lam": ("optimality certify FITTED", "lam must be given for blocks"),
     "wide without lam": ("optimality wide --store STORE", "--lam"),
     "wide of nothing": ("optimality wide --store nowhere --lam 1", "nowhere"),
     "wide of zero": ("optimality wide --store STORE --lam 0", "lam must be positive"),

@@ -24,8 +24,9 @@ def test_coherence_is_the_written_sum_and_pushes_apart_what_does_not_fire_togeth
                 share = float((z[:, k] * (z[:, j] > 0)).mean() / z[:, k].mean())
                 total += float(z[:, k].mean()) * max(float(w[j] @ w[k]) - share, 0.0) ** 2
     value = coherence(z, atoms)
-    assert float(value) == pytest.approx(total, rel=1e-12)
+    assert float(value.detach()) == pytest.approx(total, rel=1e-12)
     value.backward()
+    assert atoms.grad is not None
     with torch.no_grad():
         assert float(coherence(z, atoms - 1e-3 * atoms.grad)) < total
 

@@ -247,7 +247,9 @@ def _blocks(
     """Blocks of several dimensions: conditions and pair screens (see `optimality.blocks`)."""
     if codes != "as-is":
         raise refuse("codes", "be 'as-is' for blocks", repr(codes), "Solve them with optimality.blocks.resolve first.")
-    lam = check_lam(_needed(lam))
+    if lam is None:
+        raise refuse("lam", "be given for blocks", "nothing", "It weighs the penalty 2·lam·Σ‖z_g‖, units of x.")
+    lam = check_lam(lam)
     frames, bias = f.atoms.double().cpu(), f.bias.double().cpu()
     away = None if held is None else _encode(f, held)
     found = certify_blocks(

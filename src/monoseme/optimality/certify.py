@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.sparse import csr_array
 
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.stats import wilson
@@ -56,14 +56,16 @@ class CertifySettings:
     threads: int | None = None
 
 
-def pair_with_codes(rows: RowsInOrder, latents: Latents) -> Callable[[], Iterator[tuple[np.ndarray, csr_array]]]:
-    """Batches of rows, each with its own rows of the codes."""
+def pair_with_codes(rows: RowsInOrder, latents: Latents) -> Callable[[], Iterator[tuple[np.ndarray, Any]]]:
+    """Batches of rows, each with its own rows of the codes, a scipy CSR array."""
+    from scipy.sparse import csr_array
+
     whole = csr_array(
         (np.asarray(latents.values, np.float64), latents.indices, latents.indptr),
         shape=(latents.n_rows, latents.n_latents),
     )
 
-    def batches() -> Iterator[tuple[np.ndarray, csr_array]]:
+    def batches() -> Iterator[tuple[np.ndarray, Any]]:
         start = 0
         for x in rows():
             yield x, whole[start : start + len(x)]

@@ -44,7 +44,9 @@ def _absorbed(featurizer: Featurizer, test: Sample) -> float:
     """Share of rows with a child on where the latent matched to its parent (by correlation of firing) is silent."""
     on = featurizer.encode(test.x).to_dense().squeeze(-1) > 0
     truth, parent = test.active, test.world.activity.parent  # pyright: ignore[reportAttributeAccessIssue]
-    correlation = np.nan_to_num(np.corrcoef(truth.T.numpy(), on.T.numpy())[: truth.shape[1], truth.shape[1] :])
+    with np.errstate(invalid="ignore", divide="ignore"):  # a dead latent has no correlation
+        table = np.corrcoef(truth.T.numpy(), on.T.numpy())
+    correlation = np.nan_to_num(table[: truth.shape[1], truth.shape[1] :])
     silent = [
         float((~on[truth[:, child], int(correlation[p].argmax())]).float().mean())
         for child, p in enumerate(parent.tolist())
