@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int64
+
+from monoseme.core.seeds import rng
 
 __all__ = ["Absorption", "absorption"]
 
@@ -47,9 +49,12 @@ def absorption(
     atoms: Float64[np.ndarray, "K d"],
     bias: Float64[np.ndarray, " d"],
     labels: dict[str, Bool[np.ndarray, " n"]],
+    groups: Int64[np.ndarray, " n"] | None = None,
     seed: int = 0,
 ) -> Absorption:
     """Measure absorption of every label: probes are fitted on one half of the rows, and all is counted on the other.
+
+    A label that is on in one half only is left out, and has no rate.
 
     Parameters
     ----------
@@ -59,26 +64,33 @@ def absorption(
         Of the dictionary, unit atoms.
     labels
         Which rows each label is on.
+    groups
+        Rows of one group (a document, a picture) fall into the same half; every row its own by default.
     seed
         Of the halves.
     """
     from sklearn.linear_model import LogisticRegression
 
     n, k = codes.shape
-    fit = np.random.default_rng(seed).permutation(n) < n // 2
+    number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+    many = int(number.max()) + 1
+    fit = (rng(seed, "absorption").permutation(many) < many // 2)[number]
     found = Absorption(np.zeros(k), np.zeros(k), np.zeros(k, bool), {})
-    z = codes.tocsc()
+    z, size = codes.tocsc(), max(float(x[fit].std()), 1e-300)  # probes see rows and codes of order 1
+    scaled = (x - x[fit].mean(0)) / size
     for name, on in labels.items():
-        probe = LogisticRegression(C=0.1, max_iter=300, class_weight="balanced").fit(x[fit], on[fit])
+        if not (on[fit].any() and on[~fit].any() and (~on[fit]).any()):
+            continue
+        probe = LogisticRegression(C=0.1, max_iter=1000, class_weight="balanced").fit(scaled[fit], on[fit])
         direction = probe.coef_[0] / np.linalg.norm(probe.coef_[0])
         main = _main(z, on, fit)
         found.main[main] = True
         silent = ~np.asarray((z[:, main] > 0).sum(1) > 0).ravel()
-        rows = np.flatnonzero(~fit & on & (probe.predict(x) > 0) & silent)
+        rows = np.flatnonzero(~fit & on & (probe.predict(scaled) > 0) & silent)
         positive = int((~fit & on).sum())
         cosine = atoms @ direction
         brought = z.tocsr()[rows].multiply(cosine).toarray()
-        top, most = brought.argmax(1), brought.max(1, initial=0.0)
+        top, most = (brought.argmax(1) if len(rows) else rows), brought.max(1, initial=0.0)
         whole = (x[rows] - bias) @ direction
         hit = (cosine[top] >= MIN_COSINE) & (whole > 0) & (most >= MIN_SHARE * whole)
         np.add.at(found.absorbed, top[hit], 1)
@@ -96,7 +108,8 @@ def _main(z: Any, on: Bool[np.ndarray, " n"], fit: Bool[np.ndarray, " n"]) -> li
     order, chosen, best = np.argsort(-gap), 0, 0.0
     for size in range(1, MOST_MAIN + 1):
         part = z[:, order[:size]].toarray()
-        probe = LogisticRegression(max_iter=200, class_weight="balanced").fit(part[fit], on[fit])
+        part /= np.maximum(part[fit].max(0), 1e-300)
+        probe = LogisticRegression(max_iter=1000, class_weight="balanced").fit(part[fit], on[fit])
         score = float(f1_score(on[fit], probe.predict(part[fit])))
         if size > 1 and score - best <= MIN_RISE:
             break

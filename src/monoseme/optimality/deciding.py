@@ -1,7 +1,7 @@
 """From bounds of D_j to a verdict: what the rows prove, and what a sample may say of the population.
 
 About these rows:        stable when D_up ≤ tolerance · ‖g‖, unstable with a certificate β, else unknown.
-About the population:    the same proofs, found on some rows, must hold on others. A certificate is kept when its gain γ,
+About the population:    the same proofs, found on some rows, must hold on others. A certificate counts when its γ,
                          with β and β₀ fixed, is positive on held-out rows (one-sided, 95 %), and the share of rows on
                          which it would need a negative code is at most `leak` at 95 % confidence (no violator among n:
                          at most 3/n). What lies within the noise of the means (`noise_floor`) and is not proven either
