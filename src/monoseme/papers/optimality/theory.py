@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
+from monoseme.core.code import Code
 from monoseme.core.outcome import Outcome
 from monoseme.core.rows import ArrayRows
 from monoseme.core.seeds import rng
@@ -146,14 +147,13 @@ def _has_pair(featurizer: Featurizer, p: float) -> bool:
     rows = torch.from_numpy(x).float()
     lam = {} if featurizer.recipe["name"] == "TopK" else {"lam": 0.1}
     fit(featurizer, ArrayRows(rows), steps=1500, batch_size=512, lr=3e-3, seed=0, **lam)
-    code = featurizer.eval().encode(rows)
-    made = (
-        latents(featurizer.atoms[:, 0].double().numpy(), featurizer.bias.double().numpy(), code, signed=False)
-        if bool((code.values >= 0).all())
-        else None
-    )
-    # a signed atom is its own antipode: two atoms on one line would be duplicates, and are looked for by support
-    return made is not None and bool(antipodal_pairs(made, columns(made), both=0.02))
+    code, atoms = featurizer.eval().encode(rows), featurizer.atoms[:, 0].double().numpy()
+    # a signed latent counts on the side on which it mostly fires: then a pair looks the same for every cone
+    total = np.bincount(code.indices.numpy(), weights=code.values[:, 0].double().numpy(), minlength=len(atoms))
+    side = np.where(total < 0, -1.0, 1.0)
+    size = Code(code.indptr, code.indices, code.values.abs(), code.n_blocks)
+    made = latents(atoms * side[:, None], featurizer.bias.double().numpy(), size)
+    return bool(antipodal_pairs(made, columns(made), both=0.02))
 
 
 def _starts() -> dict[str, Outcome]:
