@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import cvxpy as cp
 import numpy as np
 import pytest
+import torch
 
 from monoseme import UserError
 from monoseme.core.rows import ArrayRows
-from monoseme.optimality.wide import cover, huber, universal_bound, wide_limit
+from monoseme.optimality.objective import balanced, gram_loss, loss
+from monoseme.optimality.wide import cover, distinct_rays, huber, universal_bound, wide_limit
 
 
 def sdp(x: np.ndarray, lam: float) -> float:
@@ -31,6 +35,54 @@ def test_the_closed_form_is_the_semidefinite_program(n: int, d: int, lam: float)
     assert sdp(x, lam) == pytest.approx(found.loss, abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_one_atom_a_row_reaches_it_in_every_form_and_no_q_goes_below(seed: int) -> None:
+    r = np.random.default_rng(seed)
+    x, lam = r.standard_normal((7, 3)), 0.4
+    found = wide_limit(x, lam, tol=1e-12)
+    centred = x - found.bias
+    t = np.linalg.norm(centred, axis=1)
+    w, z = centred / t[:, None], np.diag(np.maximum(t - lam, 0))
+    assert loss(x, w, z, found.bias, lam) == pytest.approx(found.loss, rel=1e-12)
+    y = balanced(w, z)[1]
+    assert gram_loss(x, y @ y.T, found.bias, lam) == pytest.approx(found.loss, rel=1e-11)
+    for _ in range(50):  # 50 of any width, near the optimum and far from it
+        other = np.abs(y[:, r.integers(0, 7, 9)] * r.random(9) + r.exponential(r.choice([0.01, 1.0]), (7, 9)))
+        assert gram_loss(x, other @ other.T, found.bias + 0.1 * r.standard_normal(3), lam) >= found.loss - 1e-12
+
+
+def test_four_rays_and_inner_points_are_exact() -> None:
+    r = np.random.default_rng(0)
+    u = np.linalg.qr(r.standard_normal((5, 2)))[0].T
+    u = np.concatenate([u, -u])
+    inner = r.standard_normal((3, 5))
+    inner *= 0.4 / np.linalg.norm(inner, axis=1, keepdims=True)
+    x = np.concatenate([np.repeat(u, 4, 0) * np.tile([0.9, 1.5, 2.0, 4.0], 4)[:, None], inner, -inner]) + 2.0
+    lam = 0.6
+    found = wide_limit(x, lam, tol=1e-14)
+    np.testing.assert_allclose(found.bias, 2.0, atol=1e-9)
+    assert found.rays == 4
+    assert found.far == pytest.approx(16 / 22)
+    assert (found.is_mean, found.is_median) == (False, False)
+    assert found.directions is not None
+    z = np.maximum((x - found.bias) @ found.directions.T - lam, 0)
+    assert loss(x, found.directions, z, found.bias, lam) == pytest.approx(found.loss, rel=1e-12)
+    for gone in range(4):  # and none of the four can be spared
+        three = np.delete(np.arange(4), gone)
+        assert loss(x, found.directions[three], z[:, three], found.bias, lam) > found.loss + 0.1
+
+
+def test_noise_within_the_cosine_is_one_ray() -> None:
+    r = np.random.default_rng(1)
+    for d, k in ((2, 5), (6, 40), (30, 200)):
+        u = r.standard_normal((k, d))
+        u /= np.linalg.norm(u, axis=1, keepdims=True)
+        x = u[r.permutation(np.repeat(np.arange(k), 6))] * r.uniform(2, 9, (6 * k, 1))
+        noisy = x + 1e-7 * r.standard_normal(x.shape)
+        assert len(distinct_rays(noisy, np.zeros(d), 1.0, 1 - 1e-9)) == k
+        assert len(distinct_rays(noisy, np.zeros(d), 1.0, 1.0)) > k
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_rays_are_counted_and_reached(seed: int) -> None:
     r = np.random.default_rng(seed)
@@ -48,13 +100,30 @@ def test_rays_are_counted_and_reached(seed: int) -> None:
 
 
 def test_the_bias_is_the_median_iff_every_row_is_far_and_the_mean_iff_none_is() -> None:
-    x = np.random.default_rng(0).standard_normal((40, 3))
-    near, far = wide_limit(x, 100.0), wide_limit(x, 1e-4, tol=1e-10)
-    np.testing.assert_allclose(near.bias, x.mean(0), atol=1e-12)
-    assert (near.is_mean, near.is_median) == (True, False)
-    assert (far.is_mean, far.is_median) == (False, True)
-    slope = ((x - far.bias) / np.linalg.norm(x - far.bias, axis=1, keepdims=True)).mean(0)
-    assert np.linalg.norm(slope) < 1e-4  # the geometric median's own condition
+    seen = []
+    for seed in range(30):
+        r = np.random.default_rng(seed)
+        x = r.standard_normal((20, 3))
+        x[:5] *= r.choice([1.0, 0.1])
+        found = wide_limit(x, float(10 ** r.uniform(-3, 1.5)), tol=1e-13)
+        t = np.linalg.norm(x - found.bias, axis=1, keepdims=True)
+        # the two textbook conditions, neither of which knows λ
+        median = np.linalg.norm(((x - found.bias) / t).mean(0)) < 1e-5
+        mean = np.linalg.norm(found.bias - x.mean(0)) < 1e-5
+        assert (found.is_median, found.is_mean) == (median, mean)
+        seen.append((found.is_median, found.is_mean))
+    assert {(True, False), (False, True), (False, False)} == set(seen)
+
+
+def test_the_gap_is_honest_when_the_passes_run_out() -> None:
+    x = np.random.default_rng(2).standard_exponential((60, 2)) ** 2
+    best, last = wide_limit(x, 0.3, tol=1e-13), np.inf
+    for most in (1, 2, 4, 8):
+        found = wide_limit(x, 0.3, tol=0.0, most=most)
+        assert found.loss == pytest.approx(universal_bound(x, found.bias, 0.3), rel=1e-13)
+        assert 0 < found.loss - best.loss <= found.gap
+        assert found.loss < last  # monotone
+        last = found.loss
 
 
 def test_no_dictionary_goes_below_the_bound_on_any_row() -> None:
@@ -88,10 +157,56 @@ def test_a_cover_covers() -> None:
     assert sizes[-1] <= 20
 
 
-def test_a_source_and_an_array_give_the_same() -> None:
+def test_the_cap_is_the_exact_price_of_a_tilted_atom() -> None:
+    r = np.random.default_rng(0)
+    for _ in range(50):
+        lam = float(r.uniform(0.1, 1))
+        t, cos = lam * float(r.uniform(1.01, 5)), float(r.uniform(-1, 1))
+        row, atom = np.array([t, 0.0]), np.array([cos, np.sqrt(1 - cos**2)])
+        best = min(np.square(row - z * atom).sum() + 2 * lam * z for z in np.linspace(0, t, 20_001))
+        excess = best - huber(np.array([t]), lam)[0]
+        assert excess == pytest.approx((t - lam) ** 2 - max(t * cos - lam, 0) ** 2, abs=1e-6)
+        assert excess <= 2 * (t - lam) * t * (1 - cos) + 1e-6
+        if excess < (t - lam) ** 2 - 1e-6:
+            assert (lam + np.sqrt((t - lam) ** 2 - excess)) / t == pytest.approx(cos, abs=1e-4)
+
+
+def test_a_cover_is_near_the_smallest() -> None:
+    r = np.random.default_rng(4)
+    x, lam = r.standard_normal((9, 2)) * 2, 0.2
+    found = cover(x, np.zeros(2), lam, 0.5)
+    t = np.linalg.norm(x, axis=1)
+    reach = x @ (x / t[:, None]).T
+    short = np.square(np.maximum(t - lam, 0))[:, None] - np.square(np.maximum(reach - lam, 0)) <= 0.5 + 1e-9
+    sizes = [k for k in range(10) for c in combinations(range(9), k) if (short[:, list(c)].any(1) | (t <= lam)).all()]
+    assert min(sizes) <= len(found.atoms) <= min(sizes) * (1 + np.log(9))
+    assert found.loss - universal_bound(x, np.zeros(2), lam) <= 0.5
+
+
+def test_a_source_a_tensor_and_an_array_give_the_same() -> None:
     x = np.random.default_rng(0).standard_normal((20_000, 5))
-    one, two = wide_limit(x, 1.0), wide_limit(ArrayRows(x), 1.0)
-    assert one.loss == pytest.approx(two.loss, rel=1e-12)
+    one = wide_limit(x, 1.0)
+    for form in (ArrayRows(x), torch.from_numpy(x)):
+        two = wide_limit(form, 1.0)
+        assert one.loss == pytest.approx(two.loss, rel=1e-12)
+        assert one.rays == two.rays
+        assert universal_bound(form, one.bias, 1.0) == pytest.approx(one.loss, rel=1e-12)
+    half = wide_limit(torch.from_numpy(x).half(), 1.0)  # sums are float64 whatever comes
+    assert half.loss == pytest.approx(one.loss, rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "value"), [("most", 0), ("ray_cosine", 1.5)])
+def test_bad_options_are_one_line(name: str, value: float) -> None:
+    with pytest.raises(UserError, match=f"^{name} must") as caught:
+        wide_limit(np.ones((3, 2)), 1.0, **{name: value})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_row_of_a_source_is_named() -> None:
+    x = np.ones((9000, 2))
+    x[8500, 1] = np.nan
+    with pytest.raises(UserError, match="^x must be finite; got NaN or infinity in row 8500"):
+        wide_limit(ArrayRows(x), 1.0)
 
 
 @pytest.mark.parametrize(

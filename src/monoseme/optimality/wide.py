@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -45,7 +46,7 @@ MOST_FLOATS = 1 << 27  # of the rows whose rays are counted
 
 def check_lam(lam: float) -> float:
     """λ as a float; it must be a positive finite number."""
-    if isinstance(lam, bool) or not isinstance(lam, (int, float)) or not 0 < lam < math.inf:
+    if isinstance(lam, bool) or not isinstance(lam, Real) or not 0 < lam < math.inf:
         raise refuse("lam", "be positive and finite", repr(lam), "It weighs the penalty 2·lam·‖z‖₁, in units of x.")
     return float(lam)
 
@@ -111,9 +112,10 @@ Rows = np.ndarray | Tensor | RowSource | Streamed
 
 
 def universal_bound(x: Rows, bias: Float64[np.ndarray, " d"], lam: float) -> float:
-    """E h(‖x - b‖): a lower bound of the loss of every dictionary with this bias."""
+    """E h(‖x - b‖): a lower bound of the loss of every dictionary with this bias, units of ‖x‖²."""
+    lam, whole = check_lam(lam), _rows(x)
     total = n = 0.0
-    for part in _parts(x):
+    for part in _parts(whole):
         total += float(huber(np.linalg.norm(part - bias, axis=1), lam).sum())
         n += len(part)
     return total / n
@@ -142,15 +144,19 @@ def wide_limit(x: Rows, lam: float, tol: float = 1e-9, most: int = 10_000, ray_c
     E[2⟨u, x - b⟩ - ‖u‖²].
     """
     lam = check_lam(lam)
-    whole = x if isinstance(x, (RowSource, Streamed)) else as_matrix(x, "x")
-    bias = np.sum([part.sum(0) for part in _parts(whole)], 0) / _count(whole)
-    loss, gap, far = math.inf, math.inf, 0.0
+    if not most >= 1:
+        raise refuse("most", "be at least 1", most, "It is the largest number of passes over the rows.")
+    if not 0 < ray_cosine <= 1:
+        raise refuse("ray_cosine", "lie in (0, 1]", ray_cosine, "Directions above it count as one ray.")
+    whole = _rows(x)
+    following = np.sum([part.sum(0) for part in _parts(whole)], 0) / len(whole)
+    bias, loss, gap, far = following, math.inf, math.inf, 0.0
     for _ in range(most):
+        bias = following  # loss and gap below are those at this bias, also where the passes run out
         loss, gap, following, far = _step(whole, bias, lam)
         if gap <= tol * loss + 1e-300:
             break
-        bias = following
-    if _count(whole) * len(bias) > MOST_FLOATS:
+    if len(whole) * len(bias) > MOST_FLOATS:
         return WideLimit(bias, loss, max(gap, 0.0), None, None, far)
     directions = distinct_rays(whole, bias, lam, ray_cosine)
     return WideLimit(bias, loss, max(gap, 0.0), len(directions), directions, far)
@@ -188,7 +194,7 @@ def distinct_rays(
     too, so each row meets only its neighbours. The far rows are held in memory.
     """
     held: list[Float64[np.ndarray, "n d"]] = []
-    for part in _parts(x):
+    for part in _parts(_rows(x)):
         t = np.linalg.norm(part - bias, axis=1)
         # a row at exactly λ fires nothing; rounding must not make it a ray
         far = t > lam * (1 + 1e-9)
@@ -254,8 +260,8 @@ def cover(x: np.ndarray | Tensor, bias: Float64[np.ndarray, " d"], lam: float, e
     return Cover(atoms, assigned, float((t * t - np.square(np.maximum(best - lam, 0.0))).mean()))
 
 
-def _count(x: Rows) -> int:
-    return len(x)
+def _rows(x: Rows) -> np.ndarray | RowSource | Streamed:
+    return x if isinstance(x, (RowSource, Streamed)) else as_matrix(x, "x")
 
 
 def _parts(x: Rows) -> Iterator[Float64[np.ndarray, "n d"]]:
@@ -267,5 +273,12 @@ def _parts(x: Rows) -> Iterator[Float64[np.ndarray, "n d"]]:
         yield from x.parts()
         return
     assert isinstance(x, RowSource)
+    done = 0
     for batch in x.in_order(CHUNK):
-        yield batch.x.double().numpy()
+        part = batch.x.detach().cpu().double().numpy()
+        finite = np.isfinite(part).all(1)
+        if not finite.all():
+            got = f"NaN or infinity in row {done + int(np.argmin(finite))}"
+            raise refuse("x", "be finite", got, "Drop it, or find what made it.")
+        done += len(part)
+        yield part
