@@ -205,7 +205,7 @@ def test_bad_options_are_one_line(name: str, value: float) -> None:
 def test_a_bad_row_of_a_source_is_named() -> None:
     x = np.ones((9000, 2))
     x[8500, 1] = np.nan
-    with pytest.raises(UserError, match="^x must be finite; got NaN or infinity in row 8500"):
+    with pytest.raises(UserError, match=r"^x must be finite; got NaN or infinity in row 8500"):
         wide_limit(ArrayRows(x), 1.0)
 
 

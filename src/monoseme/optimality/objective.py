@@ -86,8 +86,8 @@ def gram_loss(
     """F(Q, b) = λ {tr[(X - b)ᵀ (λn I + Q)⁻¹ (X - b)] + 1ᵀQ1 / n²}, units of ‖x‖².
 
     Equals min over V of `symmetric_loss` for every Y ≥ 0 with YYᵀ = Q, of any width. Signed Y with the same Q have
-    other penalties, so their loss is not a function of Q. Jointly convex: a matrix fraction with X - b affine in b, plus
-    a linear term.
+    other penalties, so their loss is not a function of Q. Jointly convex: a matrix fraction with X - b affine in b,
+    plus a linear term.
 
     Parameters
     ----------

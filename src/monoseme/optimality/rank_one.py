@@ -9,8 +9,10 @@ A single + atom is globally optimal, at any width, iff the soft active fraction 
 
     E[min((x - x_min) / 2λ, 1)] ≤ 1/2                                                (ours; generalises the 50 % rule)
 
-and single - iff the same holds of x_max - x; otherwise a pair is strictly better. Without a learned bias a nonnegative
-variable never needs one: the bias causes the pair (arXiv 2606.02385, rank-1 theorem).
+and single - iff the same holds of x_max - x; otherwise a pair is strictly better. In words: of the share p of rows
+above the lowest value, at most p* = λ / E[min(x - x_min, 2λ) | x > x_min], which is 1/2 where all of them are 2λ above it
+and more where they are not. With the bias fixed below all values h and h⁺ are the same, so a nonnegative variable never
+needs a pair: the learned bias causes it (arXiv 2606.02385, rank-1 theorem).
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from monoseme.core.errors import refuse
 from monoseme.optimality.wide import check_lam, huber
 
 __all__ = ["RankOne", "rank_one"]
+
+Verdict = Literal["single +", "single -", "pair"]
+_VERDICTS: tuple[Verdict, ...] = ("single +", "single -", "pair")
 
 
 @dataclass(frozen=True)
@@ -46,12 +51,15 @@ class RankOne:
         Of the optimum, units of x². `loss_up`, `loss_down`, `loss_pair`: of the three candidates, each with its own
         best bias.
     bias
-        Of the optimum.
+        Of the optimum. `bias_up`, `bias_down`, `bias_pair`: of the three candidates.
     active
         Share of rows on which some atom is active at the optimum.
+    threshold
+        p*, the share of rows above the lowest value up to which single + is optimal, for values distributed as these are
+        when above it. At least 1/2; from 1 on it is optimal at any share. Infinite when all values are equal.
     """
 
-    verdict: Literal["single +", "single -", "pair"]
+    verdict: Verdict
     soft_active: float
     soft_active_down: float
     loss: float
@@ -60,6 +68,10 @@ class RankOne:
     loss_pair: float
     bias: float
     active: float
+    bias_up: float
+    bias_down: float
+    bias_pair: float
+    threshold: float
 
 
 def rank_one(values: np.ndarray | Tensor, lam: float) -> RankOne:
@@ -73,27 +85,34 @@ def rank_one(values: np.ndarray | Tensor, lam: float) -> RankOne:
     'pair'
     """
     lam, x = check_lam(lam), _values(values)
-    up = float(np.minimum((x - x.min()) / (2 * lam), 1).mean())
-    down = float(np.minimum((x.max() - x) / (2 * lam), 1).mean())
+    above = np.minimum((x - x.min()) / (2 * lam), 1)
+    up, down = float(above.mean()), float(np.minimum((x.max() - x) / (2 * lam), 1).mean())
     bias_up, loss_up = _single(x, lam)
     bias_down, loss_down = _single(-x, lam)
     bias_pair = _root(lambda b: float(np.clip(x - b, -lam, lam).mean()), x, lam)
-    loss_pair = float(huber(np.abs(x - bias_pair), lam).mean())
-    if up <= 0.5:
-        best, bias, loss = "single +", bias_up, loss_up
-    elif down <= 0.5:
-        best, bias, loss = "single -", -bias_down, loss_down
-    else:
-        best, bias, loss = "pair", bias_pair, loss_pair
-    reach = {"single +": x - bias, "single -": bias - x, "pair": np.abs(x - bias)}[best]
-    return RankOne(best, up, down, loss, loss_up, loss_down, loss_pair, float(bias), float((reach > lam).mean()))  # pyright: ignore[reportArgumentType]
+    losses = (loss_up, loss_down, float(huber(np.abs(x - bias_pair), lam).mean()))
+    biases = (bias_up, -bias_down, bias_pair)
+    which = 0 if up <= 0.5 else 1 if down <= 0.5 else 2
+    bias, on = biases[which], above > 0
+    reach = (x - bias, bias - x, np.abs(x - bias))[which]
+    return RankOne(
+        _VERDICTS[which],
+        up,
+        down,
+        losses[which],
+        *losses,
+        bias,
+        float((reach > lam).mean()),
+        *biases,
+        float(0.5 / above[on].mean()) if on.any() else np.inf,
+    )
 
 
 def _single(x: Float64[np.ndarray, " n"], lam: float) -> tuple[float, float]:
     """Bias and loss of one atom +1: at the optimum E[min(x - b, λ)] = 0."""
     bias = _root(lambda b: float(np.minimum(x - b, lam).mean()), x, lam)
     t = x - bias
-    return bias, float(np.where(t <= lam, t * t, 2 * lam * t - lam * lam).mean())
+    return bias, float(huber(t, lam).mean())
 
 
 def _root(slope: Callable[[float], float], x: Float64[np.ndarray, " n"], lam: float) -> float:
