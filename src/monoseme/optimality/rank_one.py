@@ -10,9 +10,9 @@ A single + atom is globally optimal, at any width, iff the soft active fraction 
     E[min((x - x_min) / 2λ, 1)] ≤ 1/2                                                (ours; generalises the 50 % rule)
 
 and single - iff the same holds of x_max - x; otherwise a pair is strictly better. In words: of the share p of rows
-above the lowest value, at most p* = λ / E[min(x - x_min, 2λ) | x > x_min], which is 1/2 where all of them are 2λ above it
-and more where they are not. With the bias fixed below all values h and h⁺ are the same, so a nonnegative variable never
-needs a pair: the learned bias causes it (arXiv 2606.02385, rank-1 theorem).
+above the lowest value, at most p* = λ / E[min(x - x_min, 2λ) | x > x_min], which is 1/2 where all of them are 2λ above
+it and more where they are not. With the bias fixed below all values h and h⁺ are the same, so a nonnegative variable
+never needs a pair: the learned bias causes it (arXiv 2606.02385, rank-1 theorem).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class RankOne:
     active
         Share of rows on which some atom is active at the optimum.
     threshold
-        p*, the share of rows above the lowest value up to which single + is optimal, for values distributed as these are
-        when above it. At least 1/2; from 1 on it is optimal at any share. Infinite when all values are equal.
+        p*, the share of rows above the lowest value up to which single + is optimal, for values distributed as these
+        are when above it. At least 1/2; from 1 on it is optimal at any share. Infinite when all values are equal.
     """
 
     verdict: Verdict
