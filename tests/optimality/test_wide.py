@@ -195,10 +195,10 @@ def test_a_source_a_tensor_and_an_array_give_the_same() -> None:
     assert half.loss == pytest.approx(one.loss, rel=1e-3)
 
 
-@pytest.mark.parametrize(("name", "value"), [("most", 0), ("ray_cosine", 1.5)])
-def test_bad_options_are_one_line(name: str, value: float) -> None:
+@pytest.mark.parametrize(("change", "name"), [({"most": 0}, "most"), ({"ray_cosine": 1.5}, "ray_cosine")])
+def test_bad_options_are_one_line(change: dict, name: str) -> None:
     with pytest.raises(UserError, match=f"^{name} must") as caught:
-        wide_limit(np.ones((3, 2)), 1.0, **{name: value})
+        wide_limit(np.ones((3, 2)), 1.0, **change)
     assert "\n" not in str(caught.value)
 
 

@@ -159,13 +159,13 @@ class _Point:
 
 
 def _one(on: _Problem, k: int, bias: np.ndarray | None, atoms: np.ndarray | None, reseed: bool, seed: int) -> Solution:
-    if bias is None:
-        bias = on.x.mean(0) if on.learned_bias else np.zeros(on.x.shape[1])
+    d = on.x.shape[1]
+    origin = bias if bias is not None else on.x.mean(0) if on.learned_bias else np.zeros(d)
     if atoms is None:
-        r, centred = rng(seed, "solve"), on.x - bias
+        r, centred = rng(seed, "solve"), on.x - origin
         size = float(np.abs(centred).max()) or 1.0
-        atoms = _unit(centred[r.integers(0, len(centred), k)] + 1e-3 * size * r.standard_normal((k, len(bias))))
-    point, history = _descend(on, atoms, bias)
+        atoms = _unit(centred[r.integers(0, len(centred), k)] + 1e-3 * size * r.standard_normal((k, d)))
+    point, history = _descend(on, atoms, origin)
     for _ in range(4 * k + 8 if reseed else 0):
         moved = _reseeded(on, point)
         if moved is None:
