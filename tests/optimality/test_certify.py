@@ -237,3 +237,14 @@ def test_blocks_are_audited_and_never_called_stable_without_proof() -> None:
         ms.certify(f, x.astype(np.float32))
     with pytest.raises(UserError, match="codes must"):
         ms.certify(f, x.astype(np.float32), "resolved", lam=0.05)
+
+
+def test_held_out_rows_are_never_the_rows_certified_on() -> None:
+    x, w, z, b = planted(k=8, n=4, d=6)
+    with pytest.raises(UserError, match="x must hold at least 5 rows"):
+        ms.certify(x, w, z, b, 0.05, about="population")
+    rows = np.random.default_rng(0).standard_normal((64, 6)).astype(np.float32)
+    f = ms.featurizers.TopK(6, 8, k=2, seed=0).fit(rows, steps=5)
+    store = ms.ActivationStore.__new__(ms.ActivationStore)
+    with pytest.raises(UserError, match="split must not be the one held out"):
+        ms.certify(f, store, lam=0.05, split="test")

@@ -12,11 +12,12 @@ from torch import Tensor
 from monoseme.core.code import Code
 from monoseme.core.errors import refuse
 from monoseme.core.protocols import Featurizes
-from monoseme.core.rows import ArrayRows, RowSource
+from monoseme.core.rows import ArrayRows, RowSource, as_rows
 from monoseme.optimality import reading
 from monoseme.optimality.blocks import certify_blocks
 from monoseme.optimality.certification import Certification
-from monoseme.optimality.certify import CertifySettings, RowsInOrder, certify_latents
+from monoseme.optimality.certify import CertifySettings, RowsInOrder, certify_latents, pair_with_codes
+from monoseme.optimality.conditions import implied_lam
 from monoseme.optimality.deciding import About
 from monoseme.optimality.lasso import resolve_rows
 from monoseme.optimality.latents import Latents
@@ -70,9 +71,9 @@ def certify(
     learned_bias
         Whether the bias is free to move (then the hull condition applies), or fixed (the cone).
     about
-        ``"rows"``: verdicts about exactly these rows; the default for arrays. ``"population"``: with a noise floor and
-        held-out rows; the default for a featurizer on a store, whose "test" split is then held out. Of rows in memory,
-        a fifth is.
+        ``"rows"``: verdicts about exactly these rows; the default for arrays. ``"population"``: certificates must hold
+        on held-out rows too; the default for a featurizer on a store, whose "test" split is then held out (so it cannot
+        be the `split`). Of rows in memory, a fifth is.
     split, max_rows
         Rows of the store to certify on: which split, and at most how many (the first of its shuffled order).
     settings
@@ -127,11 +128,7 @@ def _arrays(
     seed: int,
 ) -> Certification:
     given = None if isinstance(codes, str) else reading.as_code(codes, len(rows), len(w))
-    keep = np.ones(len(rows), bool)
-    if settings.about == "population":
-        keep[np.random.default_rng(seed).permutation(len(rows))[: max(1, int(HELD_OUT * len(rows)))]] = False
-        if keep.sum() < 2:
-            raise refuse("x", "hold rows to certify and rows to hold out", len(rows), "Use about='rows'.")
+    keep = ~_away(len(rows), seed) if settings.about == "population" else np.ones(len(rows), bool)
     parts = [None if given is None else _rows_of(given, np.flatnonzero(mask)) for mask in (keep, ~keep)]
     whole = reading.latents(w, b, given, learned_bias) if given is not None else None
     signed = whole is not None and whole.n_latents != len(w)
@@ -176,16 +173,12 @@ def _needed(lam: float | None) -> float:
 
 
 def _implied(rows: RowsInOrder, latents: Latents) -> float:
-    """λ̂ = Σ m_k ⟨w_k, E[z_k r]⟩ / Σ m_k²."""
-    from monoseme.optimality.certify import pair_with_codes
-
+    """The λ that the codes behave like, from one pass over the rows."""
     n, moment, mass = 0, 0.0, 0.0
     for x, z in pair_with_codes(rows, latents)():
         r = x - latents.bias - z @ latents.atoms
         n, moment, mass = n + len(x), moment + z.T @ r, mass + np.asarray(z.sum(0)).ravel()
-    m = np.asarray(mass) / n
-    along = (latents.atoms * (np.asarray(moment) / n)).sum(1)
-    lam = float((m * along).sum() / max(float(np.square(m).sum()), 1e-300))
+    lam = implied_lam(np.asarray(mass) / n, np.asarray(moment) / n, latents.atoms)
     if not lam > 0:
         fix = "Give lam; half of the l1 coefficient it was trained with, in units of x."
         raise refuse("lam", "be given: the codes show no shrinkage to read it from", f"{lam:.3g}", fix)
@@ -215,7 +208,7 @@ def _featurizer(
 ) -> Certification:
     if not isinstance(codes, str) or codes not in ("as-is", "resolved"):
         raise refuse("codes", "be 'as-is' or 'resolved' with a featurizer", type(codes).__name__, "It has its own.")
-    source, held = _sources(data, split, settings.about)
+    source, held = _sources(data, split, settings.about, seed)
     if f.atoms.shape[1] != 1:
         return _blocks(f, _drawn(source, max_rows, seed), held, codes, lam, learned_bias, settings)
     w, b = f.atoms[:, 0].double().cpu().numpy(), f.bias.double().cpu().numpy()
@@ -228,8 +221,17 @@ def _featurizer(
         encoded = [None if part is None else _encode(f, part) for part in (rows, away)]
         signed = any(c is not None and bool((c.values < 0).any()) for c in encoded)
         made = [None if c is None else reading.latents(w, b, c, learned_bias, notes, signed) for c in encoded]
-    away = rows if away is None else away
-    found = _run(_in_order(rows, len(w)), _in_order(away, len(w)), made, w, b, lam, learned_bias, settings)
+    # without held-out rows nothing is read from the second: certify about exactly these rows
+    found = _run(
+        _in_order(rows, len(w)),
+        _in_order(rows if away is None else away, len(w)),
+        made,
+        w,
+        b,
+        lam,
+        learned_bias,
+        settings,
+    )
     if codes == "resolved":
         found = replace(found, notes=(*notes, *found.notes))
     return replace(found, provenance={**found.provenance, "codes": codes, "split": split, "seed": seed})
@@ -267,20 +269,28 @@ def _blocks(
     return Certification(found.features, found.numbers, found.kkt, lam, settings.about, learned_bias, notes)
 
 
-def _sources(data: Any, split: str, about: About) -> tuple[RowSource, RowSource | None]:
-    if isinstance(data, ActivationStore):
-        return data.rows(split), data.rows("test") if about == "population" and split != "test" else None
-    from monoseme.core.rows import as_rows
+def _away(n: int, seed: int) -> np.ndarray:
+    """Which of n rows in memory are held out."""
+    if n < 5:
+        raise refuse("x", "hold at least 5 rows, a fifth of them to hold out", n, "Use about='rows'.")
+    away = np.zeros(n, bool)
+    away[np.random.default_rng(seed).permutation(n)[: int(HELD_OUT * n)]] = True
+    return away
 
+
+def _sources(data: Any, split: str, about: About, seed: int) -> tuple[RowSource, RowSource | None]:
+    """Rows to certify on, and rows held out."""
     if data is None:
         raise refuse("store", "be given", "nothing", "certify(featurizer, store, lam=...)")
+    if isinstance(data, ActivationStore):
+        if about == "population" and split == "test":
+            raise refuse("split", "not be the one held out, 'test'", repr(split), "Use 'train', or about='rows'.")
+        return data.rows(split), data.rows("test") if about == "population" else None
     rows = as_rows(data, "store")
     if about == "rows":
         return rows, None
-    x = _matrix(rows)
-    mask = np.zeros(len(x), bool)
-    mask[np.random.default_rng(0).permutation(len(x))[: max(1, int(HELD_OUT * len(x)))]] = True
-    return ArrayRows(x[~mask]), ArrayRows(x[mask])
+    x, away = _matrix(rows), _away(len(rows), seed)
+    return ArrayRows(x[~away]), ArrayRows(x[away])
 
 
 def _drawn(source: RowSource, max_rows: int | None, seed: int) -> RowSource:

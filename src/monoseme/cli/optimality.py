@@ -40,7 +40,7 @@ class Certify:
     codes: Literal["as-is", "resolved"] = "as-is"
     """The dictionary's own codes, or the optimal ones on its atoms at --lam."""
     about: Literal["rows", "population"] = "population"
-    """Verdicts about exactly these rows, or about all rows like them: with a noise floor and held-out rows."""
+    """Verdicts about exactly these rows, or about all rows like them: a proof must hold on held-out rows too."""
     fixed_bias: bool = False
     """Judge with a bias that must stay as it is."""
     split: Split = "train"

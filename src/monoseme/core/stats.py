@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +13,9 @@ from torch import Tensor
 
 from monoseme.core.seeds import rng
 
-__all__ = ["Mean", "Moments", "mean_of", "moments", "ratio_interval", "ratio_intervals", "wilson"]
+__all__ = ["Mean", "Moments", "mean_of", "merged", "moments", "ratio_interval", "ratio_intervals", "wilson"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class Moments:
     def mean_square_norm(self) -> float:
         """E‖x − mean‖², the total variance (population form, divided by the count)."""
         return float(self.centred.sum()) / max(self.count, 1)
+
+
+def merged(a: T, b: T, largest: Sequence[str] = ()) -> T:
+    """Merge two dataclasses of sums, field by field: added, or the larger one of the fields in `largest`."""
+    values = {f.name: (getattr(a, f.name), getattr(b, f.name)) for f in fields(a)}  # pyright: ignore[reportArgumentType]
+    return type(a)(**{name: max(u, v) if name in largest else u + v for name, (u, v) in values.items()})
 
 
 def moments(x: Float[Tensor, "n d"]) -> Moments:

@@ -14,16 +14,17 @@ for any codes, where the last sum vanishes with K1. Sums are mergeable: batches 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
 from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.stats import merged
 from monoseme.optimality.wide import huber
 
-__all__ = ["Sums", "atom_residuals", "outcomes", "sums"]
+__all__ = ["Sums", "atom_residuals", "implied_lam", "outcomes", "sums"]
 
 FLOATS = 1 << 23  # scalar products of rows and atoms held at a time: 64 MB
 
@@ -77,11 +78,7 @@ class Sums:
 
     def merge(self, other: Sums) -> Sums:
         """Sums over both samples' rows."""
-        values = {}
-        for field in fields(self):
-            a, b = getattr(self, field.name), getattr(other, field.name)
-            values[field.name] = max(a, b) if field.name in LARGEST else a + b
-        return Sums(**values)
+        return merged(self, other, LARGEST)
 
 
 def sums(
@@ -147,6 +144,14 @@ def atom_residuals(
     return whole * unit, np.linalg.norm(moment - along, axis=1) * unit
 
 
+def implied_lam(
+    m: Float64[np.ndarray, " K"], moment: Float64[np.ndarray, "K d"], atoms: Float64[np.ndarray, "K d"]
+) -> float:
+    """λ̂ = Σ m_k ⟨w_k, E[z_k r]⟩ / Σ m_k², least squares of K2 along the atoms; NaN when no latent is ever active."""
+    power = float(np.square(m).sum())
+    return float((m * (atoms * moment).sum(1)).sum()) / power if power > 0 else np.nan
+
+
 def outcomes(s: Sums, atoms: Float64[np.ndarray, "K d"], lam: float) -> dict[str, Outcome]:
     """K1-K3 as numbers relative to λ (0 at an optimum), and the λ that the dictionary behaves like.
 
@@ -180,7 +185,7 @@ def outcomes(s: Sums, atoms: Float64[np.ndarray, "K d"], lam: float) -> dict[str
     note = "loss that other codes on these atoms could still win, at most"
     found["code_gap"] = Outcome("code_gap", s.code_gap / n, "‖x‖²", better="lower", note=note)
     if live.any():
-        implied = float((m * along).sum() / np.square(m).sum())
+        implied = implied_lam(m, moment, atoms)
         found["implied_lam"] = Outcome("implied_lam", implied, "‖x‖", note="λ that K2 reads from codes and residuals")
     else:
         found["implied_lam"] = unknown("implied_lam", "‖x‖", "no latent is ever active")

@@ -10,7 +10,7 @@ import numpy as np
 from monoseme.core.outcome import Outcome, plural
 from monoseme.explorer.static.certificate_data import POINTS
 from monoseme.explorer.static.charts import histogram_chart
-from monoseme.explorer.static.numbers import figure, outcome_tile
+from monoseme.explorer.static.numbers import figure, outcome_tile, pager
 from monoseme.records.certificates import CertificateTable
 from monoseme.records.page import Html, Markup, tag
 from monoseme.records.run import Histogram
@@ -251,15 +251,7 @@ def _features() -> list[Markup]:
         tag("tbody", id="rows"),
         class_="plain sortable certificates",
     )
-    pager = tag(
-        "nav",
-        tag("button", "← Previous", type="button", id="earlier"),
-        tag("span", id="where"),
-        tag("button", "Next →", type="button", id="later"),
-        class_="pager",
-        aria_label="Pages of features",
-    )
-    return [_noscript(), _controls(), tag("p", id="count", role="status"), body, pager]
+    return [_noscript(), _controls(), tag("p", id="count", role="status"), body, pager("Pages of features")]
 
 
 def _controls() -> Markup:

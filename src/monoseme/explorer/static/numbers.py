@@ -7,7 +7,20 @@ from collections.abc import Iterable
 from monoseme.core.outcome import Outcome, plural
 from monoseme.records.page import Markup, tag
 
-__all__ = ["cell", "direction", "figure", "folded", "outcome_tile", "spoken", "whisker_domain"]
+__all__ = ["cell", "direction", "figure", "folded", "outcome_tile", "pager", "spoken", "whisker_domain"]
+
+
+def pager(label: str) -> Markup:
+    """Buttons that turn the pages of a long table or gallery; `label` says of what."""
+    return tag(
+        "nav",
+        tag("button", "← Previous", type="button", id="earlier"),
+        tag("span", id="where"),
+        tag("button", "Next →", type="button", id="later"),
+        class_="pager",
+        aria_label=label,
+    )
+
 
 NOTHING = "not computed"  # a note that begins so says, behind a colon, why
 

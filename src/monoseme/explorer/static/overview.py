@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monoseme.core.outcome import Outcome
 from monoseme.explorer.static.charts import curve_chart, histogram_chart
-from monoseme.explorer.static.numbers import cell, folded, outcome_tile, spoken, whisker_domain
+from monoseme.explorer.static.numbers import cell, folded, outcome_tile, pager, spoken, whisker_domain
 from monoseme.explorer.static.scatter import scatter_figure
 from monoseme.records.page import Html, Markup, tag
 from monoseme.records.run import Comparison, OutcomeGroup, RunRecord
@@ -253,14 +253,6 @@ def controls() -> Markup:
 def _gallery(record: RunRecord) -> list[Markup]:
     if not record.cards:
         return []
-    pager = tag(
-        "nav",
-        tag("button", "← Previous", type="button", id="earlier"),
-        tag("span", id="where"),
-        tag("button", "Next →", type="button", id="later"),
-        class_="pager",
-        aria_label="Pages of parts",
-    )
     return [
         tag("p", _legend(record), class_="lead"),
         _noscript(),
@@ -268,5 +260,5 @@ def _gallery(record: RunRecord) -> list[Markup]:
         _views(record),
         tag("p", id="count", role="status"),
         tag("ol", id="cards", class_="cards"),
-        pager,
+        pager("Pages of parts"),
     ]

@@ -11,7 +11,7 @@ than half of the time has spread directions. Where it is broken, the bias can be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.rows import RowSource
+from monoseme.core.stats import merged
 from monoseme.optimality.blocks.frames import Blocks, batches
 from monoseme.optimality.wide import huber
 
@@ -67,11 +68,7 @@ class Sums:
 
     def merge(self, other: Sums) -> Sums:
         """Sums over both samples' rows."""
-        values = {}
-        for field in fields(self):
-            a, b = getattr(self, field.name), getattr(other, field.name)
-            values[field.name] = max(a, b) if field.name in LARGEST else a + b
-        return Sums(**values)
+        return merged(self, other, LARGEST)
 
 
 def code_gap(
