@@ -8,8 +8,9 @@ from scipy.sparse import csr_array
 from monoseme.core.code import Code
 from monoseme.featurizers import ReLU
 from monoseme.optimality.certify import certify_latents
+from monoseme.optimality.columns import columns
 from monoseme.optimality.reading import latents
-from monoseme.papers.optimality.certificates import SETTINGS, confirmed, matrix
+from monoseme.papers.optimality.certificates import SETTINGS, confirmed
 from monoseme.papers.optimality.prediction import auroc, best_correlation, best_cosine
 from monoseme.papers.optimality.real import keep_across
 
@@ -34,15 +35,15 @@ def verdict(leak: float):
 
 def test_a_strict_child_is_confirmed_and_only_that():
     features, held = verdict(leak=0.0)
-    z = matrix(held)
+    by = columns(held)
     assert features[0].verdict == "unstable"
-    assert [f.feature for f in features if confirmed(f, held, z)] == [0]
+    assert [f.feature for f in features if confirmed(f, held, by)] == [0]
 
 
 def test_a_witness_that_held_out_rows_contradict_is_not_confirmed():
     features, _ = verdict(leak=0.0)
     _, held = verdict(leak=1.0)  # there the child fires without its parent
-    assert not confirmed(features[0], held, matrix(held))
+    assert not confirmed(features[0], held, columns(held))
 
 
 def test_both_readings_of_recurrence_against_slow_twins():

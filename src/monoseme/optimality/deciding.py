@@ -21,9 +21,10 @@ from monoseme.optimality.columns import Columns
 from monoseme.optimality.hull import Direction, Hull
 from monoseme.optimality.latents import Latents
 
-__all__ = ["About", "Decision", "decide", "held_out_leak", "noise_floor"]
+__all__ = ["About", "Decision", "decide", "noise_floor", "objection"]
 
 About = Literal["rows", "population"]
+ONE_SIDED = 1.645  # normal quantile of 95 %
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,23 +52,49 @@ def noise_floor(hull: Hull, j: int, g: Float64[np.ndarray, " K"]) -> float:
     return float(np.sqrt((np.square(g * hull.scale) * variance * np.square(hull.scale)).sum() / n))
 
 
-def held_out_leak(direction: Direction, held: Latents, held_by: Columns, j: int) -> tuple[int, int, float]:
+def held_out_leak(shown: Direction | Witness, held: Latents, held_by: Columns, j: int) -> tuple[int, int, float]:
     """Violators, rows where j is off, and the 95 % upper bound of the violating share (Clopper-Pearson)."""
     from scipy.stats import beta
 
+    full = np.zeros(held.n_latents)
+    full[shown.index] = shown.weight
+    off = np.ones(held.n_rows, bool)
+    off[held_by.of(j)[0]] = False
+    moved = _by_row(full, held)[off] + shown.offset
+    size = float(np.abs(shown.weight).max(initial=0.0)) or 1.0
+    bad, n = int((moved > 1e-9 * size).sum()), len(moved)
+    return bad, n, 1.0 if bad >= n else float(beta.ppf(0.95, bad + 1, n - bad))
+
+
+def held_out_gain(shown: Direction | Witness, held: Latents, j: int) -> float:
+    """Lower 95 % bound of γ on held-out rows, with β and β₀ fixed: the mean of Σ_k β_k (1 - c_jk) z_ik + β₀ over rows.
+
+    Rows count as independent. No noise of latents that β does not touch is in it.
+    """
+    full = np.zeros(held.n_latents)
+    full[shown.index] = shown.weight * (1 - held.atoms[shown.index] @ held.atoms[j])
+    row = _by_row(full, held) + shown.offset
+    return float(row.mean() - ONE_SIDED * row.std(ddof=1) / np.sqrt(len(row))) if len(row) > 1 else -np.inf
+
+
+def objection(shown: Direction | Witness, held: Latents, held_by: Columns, j: int, leak: float = 0.01) -> str:
+    """What held-out rows say against a certificate of feature j; empty when nothing."""
+    bad, n, most = held_out_leak(shown, held, held_by, j)
+    if most > leak:
+        return f"{bad:,} of {n:,} held-out rows speak against the certificate (at most {leak:.1%} may)"
+    if held_out_gain(shown, held, j) <= 0:
+        return "on held-out rows the gain of the certificate is not above 0 at 95 %"
+    return ""
+
+
+def _by_row(direction: Float64[np.ndarray, " K"], held: Latents) -> Float64[np.ndarray, " n"]:
+    """⟨direction, z_i⟩ on every row."""
     from monoseme.optimality import loops
 
-    full = np.zeros(held.n_latents)
-    full[direction.index] = direction.weight
-    mask = np.ones(held.n_rows, bool)
-    mask[held_by.of(j)[0]] = False
-    rows = np.flatnonzero(mask)
-    out = np.empty(len(rows))
-    loops.scores(rows, held.indptr, held.indices, np.asarray(held.values, np.float64), full, out)
-    size = float(np.abs(direction.weight).max(initial=0.0)) or 1.0
-    bad, n = int((out + direction.offset > 1e-9 * size).sum()), len(rows)
-    upper = 1.0 if bad >= n else float(beta.ppf(0.95, bad + 1, n - bad))
-    return bad, n, upper
+    out = np.empty(held.n_rows)
+    rows = np.arange(held.n_rows)
+    loops.scores(rows, held.indptr, held.indices, np.asarray(held.values, np.float64), direction, out)
+    return out
 
 
 def decide(
@@ -101,18 +128,6 @@ def _stable(distance: float, witness: Witness) -> Decision:
     return Decision("stable", "the condition holds on these rows", 0.0, distance, 0.0, (), witness)
 
 
-def held_out_gain(direction: Direction, held: Latents, g: Float64[np.ndarray, " K"]) -> float:
-    """Lower 95 % bound of γ on held-out rows, with β and β₀ fixed: the mean of Σ_k β_k (1 - c_jk) z_ik + β₀ over rows.
-
-    `g` holds 1 - c_jk. Rows count as independent.
-    """
-    full = np.zeros(held.n_latents)
-    full[direction.index] = direction.weight * g[direction.index]
-    owner = np.repeat(np.arange(held.n_rows), np.diff(held.indptr))
-    row = np.bincount(owner, weights=full[held.indices] * held.values, minlength=held.n_rows) + direction.offset
-    return float(row.mean() - 1.645 * row.std(ddof=1) / np.sqrt(len(row))) if len(row) > 1 else -np.inf
-
-
 def _outside(
     hull: Hull,
     j: int,
@@ -123,14 +138,9 @@ def _outside(
 ) -> Decision:
     lower = direction.bound
     shown = hull.sparsest(j, direction)
-    if held is not None:
-        bad, n, most = held_out_leak(shown, *held, j)
-        if most > leak:
-            why = f"{bad:,} of {n:,} held-out rows speak against the certificate (at most {leak:.1%} may)"
-            return Decision("unknown", why, lower, upper, 0.0, (), None)
-        if held_out_gain(shown, held[0], hull.target(j) * hull.scale) <= 0:
-            why = "on held-out rows the gain of the certificate is not above 0 at 95 %"
-            return Decision("unknown", why, lower, upper, 0.0, (), None)
+    against = "" if held is None else objection(shown, *held, j, leak)
+    if against:
+        return Decision("unknown", against, lower, upper, 0.0, (), None)
     share = shown.weight * hull.root[shown.index] * hull.target(j)[shown.index]
     order = np.argsort(-np.abs(share))
     partners = tuple(int(k) for k in shown.index[order][:8])

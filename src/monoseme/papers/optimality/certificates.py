@@ -15,14 +15,15 @@ from monoseme.featurizers import Featurizer
 from monoseme.optimality import Certification, CertifySettings
 from monoseme.optimality.certification import FeatureCertificate
 from monoseme.optimality.certify import certify_latents
+from monoseme.optimality.columns import Columns, columns
+from monoseme.optimality.deciding import objection
 from monoseme.optimality.hull import HullSettings
 from monoseme.optimality.lasso import resolve_rows
 from monoseme.optimality.latents import Latents
 from monoseme.optimality.reading import latents
 
-__all__ = ["LEAK", "Certified", "certified", "coded", "confirmed", "matrix", "summary"]
+__all__ = ["Certified", "certified", "coded", "confirmed", "matrix", "summary"]
 
-LEAK, ONE_SIDED = 0.01, 1.645  # of held-out rows that may object; normal quantile of 95 %
 # an undecided feature costs up to four rounds of so many steps; more decided few of them
 SETTINGS = CertifySettings(about="rows", splits=False, wide=False, hull=HullSettings(iterations=300, rounds=4))
 
@@ -57,39 +58,28 @@ def matrix(codes: Latents) -> csr_array:
     return csr_array((codes.values, codes.indices, codes.indptr), shape=(codes.n_rows, codes.n_latents))
 
 
-def confirmed(feature: FeatureCertificate, held: Latents, z: csr_array) -> bool:
-    """Whether the witness of an unstable feature also lowers the loss of held-out rows, at 95 % (one-sided).
-
-    With β fixed, γ = E Σ_k β_k (1 - c_jk) z_k + β₀ is a mean over rows, so it has a standard error of its own: no noise
-    of latents that β does not touch. And at most `LEAK` of the rows where j is off may need a negative code.
-    """
+def confirmed(feature: FeatureCertificate, held: Latents, by: Columns) -> bool:
+    """Whether the witness of an unstable feature also holds on held-out rows."""
     if feature.verdict != "unstable" or feature.witness is None:
         return False
-    beta, j = feature.witness, feature.feature
-    part = z[:, beta.index]
-    gain = part @ (beta.weight * (1 - held.atoms[beta.index] @ held.atoms[j])) + beta.offset
-    off = np.asarray(z[:, [j]].todense()).ravel() == 0
-    size = float(np.abs(beta.weight).max(initial=0.0)) or 1.0
-    bad = int(((part @ beta.weight + beta.offset)[off] > 1e-9 * size).sum())
-    _, high = wilson(bad, int(off.sum())) if off.any() else (0.0, 0.0)
-    return bool(gain.mean() > ONE_SIDED * gain.std() / len(gain) ** 0.5 and high <= LEAK)
+    return not objection(feature.witness, held, by, feature.feature)
 
 
 def summary(c: Certified) -> dict[str, Any]:
     """Plain numbers of a certification, and the columns that predictions are made from."""
-    features, z = c.found.features, matrix(c.held)
-    columns = {
+    features, by = c.found.features, columns(c.held)
+    kept = {
         "unstable": [float(f.verdict == "unstable") for f in features],
-        "confirmed": [float(confirmed(f, c.held, z)) for f in features],
+        "confirmed": [float(confirmed(f, c.held, by)) for f in features],
         "removable": [f.removable_loss for f in features],
         "violation": [f.violation_lower for f in features],
         "strain": [min(f.strain, 1e9) for f in features],
         "density": [f.density for f in features],
     }
-    live = np.array(columns["density"]) > 0
+    live = np.array(kept["density"]) > 0
     numbers = {o.name: [o.value, o.low, o.high] for o in (*c.found.numbers.values(), *c.found.kkt.values())}
-    hits = int(np.array(columns["confirmed"])[live].sum())
+    hits = int(np.array(kept["confirmed"])[live].sum())
     numbers["confirmed"] = [hits / max(int(live.sum()), 1), *wilson(hits, max(int(live.sum()), 1))]
     loss = c.found.loss.value or 0.0
-    numbers["removable_sum"] = [sum(columns["removable"]) / loss, None, None]
-    return {"numbers": numbers, "columns": columns, "lam": c.found.lam}
+    numbers["removable_sum"] = [sum(kept["removable"]) / loss, None, None]
+    return {"numbers": numbers, "columns": kept, "lam": c.found.lam}
