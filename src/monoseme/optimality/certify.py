@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.stats import wilson
@@ -20,7 +20,7 @@ from monoseme.optimality.deciding import About, Decision, decide
 from monoseme.optimality.hull import Hull, HullSettings
 from monoseme.optimality.latents import Latents
 from monoseme.optimality.slack import slack_bounds
-from monoseme.optimality.strain import strains
+from monoseme.optimality.strain import Strains, strains
 from monoseme.optimality.wide import check_lam, wide_limit
 
 __all__ = ["CertifySettings", "RowsInOrder", "certify_latents", "pair_with_codes"]
@@ -105,8 +105,11 @@ def certify_latents(
     assert total is not None
     bounds = slack_bounds(batches, latents, by, lam) if settings.slack else None
     kept = None if held is None or settings.about == "rows" else (held, columns(held))
-    decisions = _decide_all(Hull(latents, by, settings.hull), settings, kept, bounds)
-    features = _features(decisions, latents, by, total, lam)
+    strain = strains(latents, by)
+    # where there is only so much time, the most strained are judged first: strict pairs are among them
+    order = np.argsort(-strain.value, kind="stable")
+    decisions = _decide_all(Hull(latents, by, settings.hull), settings, kept, bounds, order)
+    features = _features(decisions, latents, by, strain, total, lam)
     if settings.splits:
         gain, _ = gains.split_gains(batches, latents, by, lam)
         features = tuple(replace(f, split_gain=float(gain[f.feature])) for f in features)
@@ -129,19 +132,20 @@ def _decide_all(
     settings: CertifySettings,
     held: tuple[Latents, Columns] | None,
     bounds: tuple[Float64[np.ndarray, " K"], Float64[np.ndarray, " K"]] | None,
+    order: Int64[np.ndarray, " K"],
 ) -> list[Decision]:
     def one(j: int) -> Decision:
         slack = (np.inf, 0.0) if bounds is None else (float(bounds[0][j]), float(bounds[1][j]))
         return decide(hull, j, settings.about, held, settings.leak, slack)
 
     with ThreadPoolExecutor(settings.threads or os.cpu_count()) as pool:
-        return list(pool.map(one, range(hull.latents.n_latents)))
+        made = dict(zip(order.tolist(), pool.map(one, order.tolist()), strict=True))
+    return [made[j] for j in range(hull.latents.n_latents)]
 
 
 def _features(
-    decisions: list[Decision], latents: Latents, by: Columns, total: conditions.Sums, lam: float
+    decisions: list[Decision], latents: Latents, by: Columns, strain: Strains, total: conditions.Sums, lam: float
 ) -> tuple[FeatureCertificate, ...]:
-    strain = strains(latents, by)
     return tuple(
         FeatureCertificate(
             feature=j,
