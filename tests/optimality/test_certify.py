@@ -11,6 +11,7 @@ from tests.optimality.twins import check_witness
 import monoseme as ms
 from monoseme import Code, UserError
 from monoseme.optimality import CertifySettings
+from monoseme.optimality.hull import HullSettings
 
 
 def planted(k=64, n=3000, d=48, pairs=5, seed=0, noise=0.05):
@@ -248,3 +249,48 @@ def test_held_out_rows_are_never_the_rows_certified_on() -> None:
     store = ms.ActivationStore.__new__(ms.ActivationStore)
     with pytest.raises(UserError, match="split must not be the one held out"):
         ms.certify(f, store, lam=0.05, split="test")
+
+
+def test_an_antipode_that_is_moved_onto_nothing_falls_silent() -> None:
+    w = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    r = np.random.default_rng(0)
+    z = np.zeros((40, 3))
+    z[:, 0], z[:, 2] = 2.0, r.random(40)
+    z[:10, 1] = 0.5  # on only where its opposite is: both could shrink
+    found = ms.optimality.repair(z @ w, w, z, np.zeros(2), 0.1, learned_bias=False, edits=4, refit=0)
+    assert len(found.edits) > 0
+    assert all(e.gained >= e.promised * (1 - 1e-9) for e in found.edits)
+    assert np.isfinite(found.atoms).all()
+
+
+def test_half_precision_and_sparse_tensors_are_read() -> None:
+    x, w, z, b = planted(k=8, n=100, d=6)
+    one = ms.certify(x, w, torch.from_numpy(z).to_sparse(), b, 0.05)
+    assert one.table() == ms.certify(x, w, z, b, 0.05).table()
+    assert len(ms.certify(torch.from_numpy(x).bfloat16(), w, z, b, 0.05).features) == 8
+
+
+def test_where_time_runs_out_strict_pairs_are_known_all_the_same() -> None:
+    x, w, z, b = planted()
+    hull = HullSettings(seconds=0.0)
+    found = ms.certify(x, w, z, b, 0.05, settings=CertifySettings(slack=False, hull=hull))
+    assert [f.feature for f in found.features if f.verdict == "unstable"] == [0, 2, 4, 6, 8]
+    assert found.count("unknown") > 0
+
+
+MORE = {
+    "cover bias": (lambda x, w, z, b: ms.optimality.cover(x, b[:-1], 0.1, 0.1), "bias"),
+    "hypothesis bias": (lambda x, w, z, b: ms.optimality.hypothesis(x, 0.1, concepts=w, bias=b[:-1]), "bias"),
+    "hypothesis NaN bias": (lambda x, w, z, b: ms.optimality.hypothesis(x, 0.1, concepts=w, bias=b * np.nan), "bias"),
+    "labels of no concept": (lambda x, w, z, b: ms.optimality.hypothesis(x, 0.1, labels=z[:, :0]), "labels"),
+    "edits": (lambda x, w, z, b: ms.optimality.repair(x, w, z, b, 0.1, edits=-1), "edits"),
+    "threads": (lambda x, w, z, b: ms.certify(x, w, z, b, 0.1, settings=CertifySettings(threads=0)), "threads"),
+}
+
+
+@pytest.mark.parametrize("case", MORE)
+def test_more_bad_input_is_one_line(case: str) -> None:
+    call, name = MORE[case]
+    with pytest.raises(UserError, match=rf"^{name} must") as caught:
+        call(*planted(k=8, n=60, d=6))
+    assert "\n" not in str(caught.value)

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from monoseme.core.code import Code
 from monoseme.core.errors import refuse
@@ -94,7 +93,7 @@ def certify(
         raise refuse("codes", "be given with arrays", "nothing", "Give (n, K) codes, or codes='resolved'.")
     rows = reading.as_matrix(x, "x")
     w = reading.as_matrix(_scalar(atoms), "atoms", rows.shape[1])
-    b = np.zeros(rows.shape[1]) if bias is None else reading.as_matrix(_row(bias), "bias", rows.shape[1])[0]
+    b = reading.as_bias(bias, rows.shape[1])
     return _arrays(rows, w, b, codes, lam, learned_bias, replace(chosen, about=about or chosen.about), seed)
 
 
@@ -108,13 +107,6 @@ def _scalar(atoms: Any) -> Any:
             "atoms", "be (K, d), one direction each", tuple(shape), "For blocks certify the featurizer itself."
         )
     return atoms
-
-
-def _row(bias: Any) -> Any:
-    bias = bias.detach().cpu().numpy() if isinstance(bias, Tensor) else bias
-    if not isinstance(bias, np.ndarray) or bias.ndim != 1:
-        raise refuse("bias", "be one floating-point vector (d,)", type(bias).__name__, "Leave it out for zero.")
-    return bias[None]
 
 
 def _arrays(

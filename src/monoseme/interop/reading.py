@@ -125,7 +125,7 @@ def read_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
             raise refuse(f"{path}: {name}", "be floating point", tensor.dtype, "The file is damaged.")
-        if not bool(torch.isfinite(tensor).all()):
+        if not bool(torch.isfinite(tensor.float()).all()):  # not every type of eight bits knows the question
             raise refuse(f"{path}: {name}", "be finite", "NaN or infinity", "Training diverged, or it is damaged.")
     return tensors
 
@@ -159,5 +159,9 @@ def assemble(name: str, layers: Layers, theta: Float[Tensor, " F"] | None = None
     if name == "RankedTopK":
         state["gate.rank"] = 1 / norms
     kind = torch.float64 if layers.decoder.dtype == torch.float64 else torch.float32
+    for part, tensor in state.items():
+        # norms are folded into weights and thresholds here: what was finite apart may leave the range together
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor.to(kind)).all()):
+            raise refuse("path", "hold weights whose products are finite", f"{part} beyond {kind}", "It is damaged.")
     featurizer.to(kind).load_state_dict(state)
     return featurizer.eval()

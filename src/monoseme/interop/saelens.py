@@ -158,7 +158,10 @@ def _scale(cfg: Entry, path: Path) -> float:
         rule = f"stand beside a {CFG} with {normalise}"
         fix = 'Write {"scaling_factor": s}, s = √d_in ÷ the mean norm of the training rows.'
         raise refuse(f"{path / SCALER}: scaling_factor", rule, "nothing", fix)
-    return float(factor)
+    try:
+        return float(factor)
+    except OverflowError:
+        raise refuse(f"{path / SCALER}: scaling_factor", "fit a float", "a longer number", "It is damaged.") from None
 
 
 def _tensors(path: Path, architecture: str, d_in: int, d_sae: int) -> dict[str, Tensor]:

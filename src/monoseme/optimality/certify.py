@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.stats import wilson
 from monoseme.optimality import conditions, gains
@@ -97,6 +98,8 @@ def certify_latents(
         Codes of held-out rows over the same latents, needed for ``about="population"``.
     """
     lam, settings = check_lam(lam), CertifySettings() if settings is None else settings
+    if settings.threads is not None and settings.threads < 1:
+        raise refuse("threads", "be at least 1, or None", settings.threads, "None takes every processor.")
     by, batches = columns(latents), pair_with_codes(rows, latents)
     total: conditions.Sums | None = None
     for x, codes in batches():
@@ -108,7 +111,7 @@ def certify_latents(
     strain = strains(latents, by)
     # where there is only so much time, the most strained are judged first: strict pairs are among them
     order = np.argsort(-strain.value, kind="stable")
-    decisions = _decide_all(Hull(latents, by, settings.hull), settings, kept, bounds, order)
+    decisions = _decide_all(Hull(latents, by, settings.hull), settings, kept, bounds, order, strain)
     features = _features(decisions, latents, by, strain, total, lam)
     if settings.splits:
         gain, _ = gains.split_gains(batches, latents, by, lam)
@@ -133,10 +136,11 @@ def _decide_all(
     held: tuple[Latents, Columns] | None,
     bounds: tuple[Float64[np.ndarray, " K"], Float64[np.ndarray, " K"]] | None,
     order: Int64[np.ndarray, " K"],
+    strain: Strains,
 ) -> list[Decision]:
     def one(j: int) -> Decision:
         slack = (np.inf, 0.0) if bounds is None else (float(bounds[0][j]), float(bounds[1][j]))
-        return decide(hull, j, settings.about, held, settings.leak, slack)
+        return decide(hull, j, settings.about, held, settings.leak, slack, int(strain.partner[j]))
 
     with ThreadPoolExecutor(settings.threads or os.cpu_count()) as pool:
         made = dict(zip(order.tolist(), pool.map(one, order.tolist()), strict=True))

@@ -104,8 +104,9 @@ def decide(
     held: tuple[Latents, Columns] | None = None,
     leak: float = 0.01,
     slack: tuple[float, float] = (np.inf, 0.0),
+    hint: int = -1,
 ) -> Decision:
-    """Verdict on feature j. `slack`: bound and sum of the slack certificate, when it was computed."""
+    """Verdict on feature j. `slack`: bound and sum of that certificate, if computed; `hint`: a suspected partner."""
     if hull.by.mass[j] <= 0:
         return Decision("unknown", "it is never active on these rows", 0.0, np.inf, 0.0, (), None)
     g = hull.target(j)
@@ -113,7 +114,7 @@ def decide(
     floor = noise_floor(hull, j, g) if about == "population" else 0.0
     if slack[0] <= tol:
         return _stable(slack[0], Witness("slack", np.zeros(0, np.int64), np.zeros(0), slack[1]))
-    weights, direction = hull.decide(j)
+    weights, direction = hull.decide(j, hint=hint)
     upper = np.inf if weights is None else weights.distance
     if weights is not None and upper <= tol:
         return _stable(upper, Witness("rows", weights.rows, weights.weight, weights.even))

@@ -197,7 +197,7 @@ class Hull:
         down = moved > 0
         return float((own[down] / moved[down]).min()) if down.any() else np.inf
 
-    def decide(self, j: int, floor: float = 0.0) -> tuple[Weights | None, Direction | None]:
+    def decide(self, j: int, floor: float = 0.0, hint: int = -1) -> tuple[Weights | None, Direction | None]:
         """Bounds of D_j from both sides, with the witnesses that were found.
 
         Parameters
@@ -205,7 +205,9 @@ class Hull:
         j
             The feature.
         floor
-            A distance below which nothing more is asked (a noise floor).
+            A distance below which nothing more is asked.
+        hint
+            A latent that may take over alone, tried before any search; -1 for none.
 
         Returns
         -------
@@ -223,10 +225,10 @@ class Hull:
             return best, None
         if len(rows) == 0:
             return best, self.direction(j, rows, g, g * self.scale)
-        return self._search(j, rows, g, tol, best)
+        return self._search(j, rows, g, tol, best, hint)
 
     def _search(
-        self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"], tol: float, best: Weights
+        self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"], tol: float, best: Weights, hint: int
     ) -> tuple[Weights, Direction | None]:
         """FISTA on a few rows, then the rows that object are added, until one side is proven."""
         from monoseme.optimality import loops
@@ -239,7 +241,7 @@ class Hull:
         # half on the middle, half spread: a start in a corner takes ten times as many steps
         pool, start = np.flatnonzero(chosen), np.full(few + 1, 0.5 * best.even / few)
         start[0] = 0.5 * best.even
-        found: Direction | None = None
+        found = self._pair(j, hint, rows, g, tol)
         for turn in range(settings.rounds):
             if time.monotonic() > self.until:
                 break
@@ -265,6 +267,17 @@ class Hull:
             chosen[new] = True
             pool, start = np.concatenate([pool, new]), np.concatenate([a, np.zeros(len(new))])
         return best, found
+
+    def _pair(
+        self, j: int, hint: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"], tol: float
+    ) -> Direction | None:
+        """The certificate that moves one latent only, if it is one (the pair screen)."""
+        if hint < 0 or hint == j:
+            return None
+        beta = np.zeros_like(g)
+        beta[hint] = 1.0
+        found = self.direction(j, rows, g, beta)
+        return found if found.bound > 0.1 * tol else None
 
     def _objectors(
         self, rows: Int64[np.ndarray, " m"], beta: Float64[np.ndarray, " K"], chosen: Bool[np.ndarray, " m"]

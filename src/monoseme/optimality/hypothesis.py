@@ -92,10 +92,10 @@ def hypothesis(
         assert on is not None
         design = np.concatenate([on, np.ones((len(rows), 1))], 1)
         solution = np.linalg.lstsq(design, rows, rcond=None)[0]
-        directions, b = solution[:-1], solution[-1] if bias is None else np.asarray(bias, np.float64)
+        directions, b = solution[:-1], solution[-1] if bias is None else reading.as_bias(bias, rows.shape[1])
     else:
         directions = reading.as_matrix(concepts, "concepts", rows.shape[1])
-        b = rows.mean(0) if bias is None else np.asarray(bias, np.float64)
+        b = rows.mean(0) if bias is None else reading.as_bias(bias, rows.shape[1])
     if on is None:
         latents = resolve_rows(lambda: iter([rows]), directions, b, lam, learned_bias)
     else:
@@ -123,7 +123,7 @@ def _fate(verdict: str, density: float, antipode: float, lam: float) -> str:
 
 def _labels(labels: np.ndarray, n: int) -> np.ndarray:
     array = np.asarray(labels)
-    if array.dtype.kind not in "biuf" or array.ndim != 2 or len(array) != n:
+    if array.dtype.kind not in "biuf" or array.ndim != 2 or len(array) != n or array.shape[1] == 0:
         raise refuse("labels", f"be numbers of the shape ({n}, K)", (array.dtype, array.shape), "One row each.")
     array = array.astype(np.float64)
     if not np.isfinite(array).all() or (array < 0).any():

@@ -14,12 +14,12 @@ from monoseme.core.code import Code
 from monoseme.core.errors import refuse
 from monoseme.optimality.latents import Latents
 
-__all__ = ["as_code", "as_matrix", "latents"]
+__all__ = ["as_bias", "as_code", "as_matrix", "latents"]
 
 
 def as_matrix(value: object, argument: str, width: int | None = None) -> Float64[np.ndarray, "n d"]:
     """Return a floating-point matrix in float64; integers, other shapes, NaN and infinity are refused in one line."""
-    array = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+    array = _plain(value)
     if not isinstance(array, np.ndarray):
         raise refuse(argument, "be a tensor or an array", type(value).__name__, "Convert it with np.asarray.")
     if array.dtype.kind != "f":
@@ -33,6 +33,24 @@ def as_matrix(value: object, argument: str, width: int | None = None) -> Float64
         fix = "Drop it, or find what made it."
         raise refuse(argument, "be finite", f"NaN or infinity in row {int(np.argmin(finite))}", fix)
     return array
+
+
+def _plain(value: object) -> object:
+    """A tensor as an array NumPy knows: dense, on the CPU, half precision widened; anything else as it came."""
+    if not isinstance(value, Tensor):
+        return value
+    dense = value.detach().to_dense() if value.layout != torch.strided else value.detach()
+    return (dense.double() if dense.is_floating_point() else dense).cpu().numpy()
+
+
+def as_bias(bias: object, d: int) -> Float64[np.ndarray, " d"]:
+    """Return a bias (d,) in float64; zero for ``None``."""
+    if bias is None:
+        return np.zeros(d)
+    array = _plain(bias)
+    if not isinstance(array, np.ndarray) or array.ndim != 1:
+        raise refuse("bias", "be one floating-point vector (d,)", type(bias).__name__, "Leave it out for zero.")
+    return as_matrix(array[None], "bias", d)[0]
 
 
 def as_code(codes: object, n: int, n_blocks: int, block_size: int = 1) -> Code:
@@ -66,7 +84,7 @@ def _from_scipy(codes: Any, n: int, n_blocks: int, block_size: int, fix: str) ->
 
 
 def _from_dense(codes: object, n: int, n_blocks: int, block_size: int, fix: str) -> Code:
-    array = codes.detach().cpu().numpy() if isinstance(codes, Tensor) else codes
+    array = _plain(codes)
     if not isinstance(array, np.ndarray):
         raise refuse("codes", "be an array, a tensor, a scipy sparse matrix or a Code", type(codes).__name__, fix)
     if array.dtype.kind != "f":
@@ -110,9 +128,7 @@ def latents(
     w = as_matrix(atoms, "atoms")
     w, norms = unit(w, said)
     k, d = w.shape
-    b = np.zeros(d) if bias is None else np.asarray(bias, np.float64)
-    if b.shape != (d,) or not np.isfinite(b).all():
-        raise refuse("bias", f"be a finite vector of {d}", b.shape, "It is the reconstruction of an empty code.")
+    b = as_bias(bias, d)
     indptr = code.indptr.numpy().astype(np.int64)
     indices, values = code.indices.numpy().astype(np.int32), code.values[:, 0].double().numpy()
     values = values * norms[indices]

@@ -82,7 +82,10 @@ def apply(
     z[:, j] = np.maximum(codes[:, j] - step * (codes[:, index] @ witness.weight + witness.offset), 0.0)
     w[index] += step * witness.weight[:, None] * atoms[j]
     norm = np.linalg.norm(w[index], axis=1)
-    w[index] /= norm[:, None]
+    # an antipode that is moved onto nothing stays where it was, and is silent
+    gone = norm <= 1e-12
+    w[index] = np.where(gone[:, None], atoms[index], w[index] / np.where(gone, 1.0, norm)[:, None])
+    norm[gone] = 0.0
     z[:, index] *= norm
     return w, z, bias + step * witness.offset * atoms[j]
 
@@ -116,6 +119,9 @@ def repair(
     w = reading.as_matrix(atoms, "atoms", rows.shape[1])
     if len(rows) * len(w) > MOST_CODES:
         raise refuse("x", f"have n · K at most {MOST_CODES:,}", len(rows) * len(w), "Repair on fewer rows.")
+    for name, value in (("edits", edits), ("refit", refit)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise refuse(name, "be a whole number, at least 0", repr(value), "0 makes none.")
     latents = reading.latents(w, bias, reading.as_code(codes, len(rows), len(w)), learned_bias)
     if latents.n_latents != len(w):
         raise refuse("codes", "be nonnegative", "negative ones", "Split signed codes into two atoms ±w first.")

@@ -26,7 +26,7 @@ from torch import Tensor
 from monoseme.core.errors import refuse
 from monoseme.core.rows import RowSource
 from monoseme.core.seeds import rng
-from monoseme.optimality.reading import as_matrix
+from monoseme.optimality.reading import as_bias, as_matrix
 
 __all__ = [
     "Cover",
@@ -240,6 +240,7 @@ def cover(x: np.ndarray | Tensor, bias: Float64[np.ndarray, " d"], lam: float, e
     At most H_n times as many atoms as the best choice among the rows' own directions. Memory n² for the far rows.
     """
     lam, rows = check_lam(lam), as_matrix(x, "x")
+    bias = as_bias(bias, rows.shape[1])
     if not excess > 0:
         raise refuse("excess", "be positive", excess, "It is what a row may lose, units of ‖x‖².")
     t = np.linalg.norm(rows - bias, axis=1)
