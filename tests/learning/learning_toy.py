@@ -49,6 +49,9 @@ class Toy:
         error = (code @ self.weight + self.bias + self.mean - x).square().mean()
         return error, {"l0": (code > 0).float().sum(dim=1).mean(), "asked": float(step)}
 
+    def before_step(self, step: int) -> None:
+        pass
+
     def after_step(self, step: int) -> None:
         self.weight.div_(self.weight.norm(dim=1, keepdim=True))
         if self.pause:

@@ -30,6 +30,9 @@ class Dictionary(nn.Module, ABC):
         """The atoms, in training units, with gradients."""
         return self.weight.reshape(*self.shape, -1)
 
+    def keep_tangent(self) -> None:
+        """Take from the gradient what the constraint would undo; nothing, unless a dictionary knows better."""
+
     @abstractmethod
     def constrain(self, step: int) -> None:
         """Return the atoms to the constraint after optimiser step `step` (counted from 0)."""
@@ -52,9 +55,25 @@ class UnitNorm(Dictionary):
         self.constraint = constraint
         self._scale_to_one(grow=True)
 
+    def _units(self, of: Tensor) -> Tensor:
+        """The rows whose norms are bound: atoms, or whole blocks."""
+        return of if self.constraint == "atoms" else of.view(self.shape[0], -1)
+
+    @torch.no_grad()
+    def keep_tangent(self) -> None:
+        """On the sphere, take from the gradient what only changes lengths.
+
+        Adam divides coordinate by coordinate. The part of the gradient along a unit atom (2λ E[z] for an L1 objective)
+        never vanishes, and divided so it turns the atom: training would end away from a stationary point.
+        """
+        if self.constraint == "ball" or self.weight.grad is None:
+            return
+        rows, slopes = self._units(self.weight.data), self._units(self.weight.grad)
+        slopes.sub_((slopes * rows).sum(1, keepdim=True) * rows)
+
     @torch.no_grad()
     def _scale_to_one(self, *, grow: bool) -> None:
-        blocks = self.weight.data if self.constraint == "atoms" else self.weight.data.view(self.shape[0], -1)
+        blocks = self._units(self.weight.data)
         norms = blocks.norm(dim=1, keepdim=True)
         if not grow:
             norms = norms.clamp_min(1.0)

@@ -170,6 +170,10 @@ class Objective:
             numbers["lam"] = lam
         return loss, numbers
 
+    def before_step(self, step: int) -> None:
+        """Keep the atoms' gradient along their constraint."""
+        self.featurizer.dictionary.keep_tangent()
+
     def after_step(self, step: int) -> None:
         """Return the atoms to their constraint."""
         self.featurizer.dictionary.constrain(step)

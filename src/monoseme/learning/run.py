@@ -121,6 +121,8 @@ class Run:
         optimiser.zero_grad()
         loss, numbers = self.objects[name].loss(optimiser.place(x), self.step)
         loss.backward()
+        with torch.no_grad():
+            self.objects[name].before_step(self.step)
         norm = optimiser.gradient_norm()
         refuse_bad_gradient(name, self.step, loss, norm)
         if self.config.clip is not None:

@@ -1,4 +1,4 @@
-"""What the training loop asks of an object: six methods, and nothing about what is inside."""
+"""What the training loop asks of an object: eight methods, and nothing about what is inside."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Trainable"]
 class Trainable(Protocol):
     """An object whose parameters are changed by gradient.
 
-    A step is `loss`, backward, the checks for non-finite numbers, the optimiser's step, `after_step`. Random draws
+    A step is `loss`, backward, `before_step`, the checks for non-finite numbers, the optimiser's step, `after_step`. Random draws
     inside these methods must come from `core.seeds` (a function of `step`), or resuming is not exact.
     """
 
@@ -41,6 +41,10 @@ class Trainable(Protocol):
 
         Numbers may be scalar tensors: they are read only when a line is logged, so they cost no synchronisation.
         """
+        ...
+
+    def before_step(self, step: int) -> None:
+        """Take from the gradients what a constraint would undo. Called after every backward, without gradients."""
         ...
 
     def after_step(self, step: int) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from monoseme.core.rows import ArrayRows
 from monoseme.core.seeds import generator
@@ -69,21 +68,11 @@ def gaussian(train: Tensor, n_test: int, seed: int = 0) -> tuple[Tensor, Tensor]
     return drawn[: len(train)], drawn[len(train) :]
 
 
-def keep_across(atoms: Parameter) -> None:
-    """Take from the atoms' gradient what only changes their lengths, before an optimiser sees it.
-
-    Adam divides coordinate by coordinate. On unit atoms the part of the gradient along them, 2λ E[z], never vanishes,
-    and divided so it turns them: training ends with E[z_k r] at an angle to w_k, about λ E[z_k] off (K2 across atoms).
-    """
-    atoms.register_hook(lambda g: g - (g * atoms.data).sum(1, keepdim=True) * atoms.data)
-
-
 def fitted(train: Tensor, width: int, seed: int, lam: float, out: Path, steps: int = STEPS) -> Featurizer:
     """Fit an L1 dictionary of that width, or read the one that was fitted before."""
     if (out / "done").exists():
         return load(out)
     featurizer = ReLU(train.shape[1], width, seed=seed)
-    keep_across(featurizer.dictionary.weight)
     fit(featurizer, ArrayRows(train), out=out, steps=steps, batch_size=BATCH, lr=LR, lam=lam, seed=seed)
     (out / "done").touch()
     return load(out)
