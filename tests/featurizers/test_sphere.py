@@ -1,4 +1,4 @@
-"""Atoms of fixed length: the gradient that an optimiser sees is along the sphere, and training ends where it vanishes."""
+"""Atoms of fixed length: an optimiser sees the gradient along the sphere, and training ends where that vanishes."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ __all__ = ["Trainable"]
 class Trainable(Protocol):
     """An object whose parameters are changed by gradient.
 
-    A step is `loss`, backward, `before_step`, the checks for non-finite numbers, the optimiser's step, `after_step`. Random draws
-    inside these methods must come from `core.seeds` (a function of `step`), or resuming is not exact.
+    A step is `loss`, backward, `before_step`, the checks for non-finite numbers, the optimiser's step, `after_step`.
+    Random draws inside these methods must come from `core.seeds` (a function of `step`), or resuming is not exact.
     """
 
     def parameters(self) -> Iterable[nn.Parameter]:
