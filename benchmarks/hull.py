@@ -12,7 +12,7 @@ import sys
 import time
 
 import numpy as np
-from tests.optimality.twins import check_witness, feasible
+from tests.optimality.twins import check_witness, feasible, row_weights
 
 import monoseme as ms
 from monoseme.optimality import CertifySettings
@@ -53,10 +53,8 @@ def main() -> None:
         if f.witness.kind == "beta":
             good += check_witness(w, z, f.feature, "beta", f.witness.index, f.witness.weight, f.witness.offset, True, 0)
             continue
-        off = np.flatnonzero(z[:, f.feature] == 0)
-        a = np.zeros(N)
-        a[off] = f.witness.offset / len(off)
-        a[f.witness.index] += f.witness.weight
+        shown = f.witness
+        a = row_weights(z, f.feature, shown.kind, shown.index, shown.weight, shown.offset)
         index = np.flatnonzero(a)
         good += check_witness(w, z, f.feature, "rows", index, a[index], 0.0, True, f.violation_upper + 1e-9)
     print(f"witnesses that hold: {good} of {K}", flush=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from tests.optimality.twins import check_witness
+from tests.optimality.twins import check_witness, row_weights
 
 import monoseme as ms
 from monoseme import Code, UserError
@@ -46,14 +46,10 @@ def test_planted_pairs_are_found_and_no_others_and_every_proof_holds(learned_bia
 
 
 def check_shown(f, z, w, learned_bias):
-    off = np.flatnonzero(z[:, f.feature] == 0)
+    shown = (f.witness.kind, f.witness.index, f.witness.weight, f.witness.offset)
     if f.witness.kind == "beta":
-        return check_witness(
-            w, z, f.feature, "beta", f.witness.index, f.witness.weight, f.witness.offset, learned_bias, 0
-        )
-    a = np.zeros(len(z))
-    a[off] = f.witness.offset / len(off)
-    a[f.witness.index] += f.witness.weight
+        return check_witness(w, z, f.feature, *shown, learned_bias, 0)
+    a = row_weights(z, f.feature, *shown)
     index = np.flatnonzero(a)
     return check_witness(w, z, f.feature, "rows", index, a[index], 0.0, learned_bias, f.violation_upper + 1e-9)
 

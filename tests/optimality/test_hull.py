@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.optimality.twins import check_witness, edited_loss, feasible, latents_of
+from tests.optimality.twins import check_witness, edited_loss, feasible, latents_of, row_weights
 
 from monoseme.optimality.columns import columns
 from monoseme.optimality.hull import Hull
@@ -35,7 +35,7 @@ def draw(kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("learned_bias", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_verdicts_are_the_linear_programs_and_certificates_are_kept(kind: str, learned_bias: bool) -> None:
-    decided = outside = 0
+    decided = outside = tilted = 0
     for seed in range(45):
         w, z = draw(kind, seed)
         r = np.random.default_rng(seed)
@@ -54,10 +54,11 @@ def test_verdicts_are_the_linear_programs_and_certificates_are_kept(kind: str, l
             assert feasible(w, z, j, learned_bias) == inside, (kind, seed, j)
             if direction is None:
                 assert weights is not None
-                off = np.flatnonzero(z[:, j] == 0)
-                a = np.zeros(len(z))
-                a[off] = weights.even / max(len(off), 1)
-                a[weights.rows] += weights.weight
+                if weights.tilt is None:
+                    a = row_weights(z, j, "rows", weights.rows, weights.weight, weights.even)
+                else:
+                    tilted += 1
+                    a = row_weights(z, j, "tilt", np.arange(len(w)), weights.tilt, weights.even)
                 index = np.flatnonzero(a)
                 assert check_witness(w, z, j, "rows", index, a[index], 0.0, learned_bias, tol)
                 continue

@@ -6,13 +6,11 @@ import torch
 from scipy.sparse import csr_array
 
 from monoseme.core.code import Code
-from monoseme.featurizers import ReLU
 from monoseme.optimality.certify import certify_latents
 from monoseme.optimality.columns import columns
 from monoseme.optimality.reading import latents
 from monoseme.papers.optimality.certificates import SETTINGS, confirmed
 from monoseme.papers.optimality.prediction import auroc, best_correlation, best_cosine
-from monoseme.papers.optimality.real import keep_across
 
 
 def planted(n: int, seed: int, leak: float):
@@ -67,13 +65,3 @@ def test_areas_within_strata_leave_out_what_the_strata_explain():
     assert value is not None and value > 0.7  # noqa: PT018
     assert low is not None and high is not None and low < 0.5 < high  # noqa: PT018
     assert auroc(r.random(10), np.ones(10, bool)) == [None, None, None]
-
-
-def test_no_gradient_along_the_atoms_is_left():
-    f = ReLU(4, 6, seed=0)
-    weight = f.dictionary.weight
-    keep_across(weight)
-    (weight * torch.arange(4.0)).sum().backward()
-    assert weight.grad is not None
-    assert weight.grad.norm() > 1
-    torch.testing.assert_close((weight.grad * weight).sum(1), torch.zeros(6), atol=1e-6, rtol=0)

@@ -55,6 +55,18 @@ def edited_loss(x, atoms, z, bias, lam, j, beta, offset, e):
     return loss[0], loss[1]
 
 
+def row_weights(z, j, kind, index, weight, offset):
+    """Weights on all rows of a stable feature, written out."""
+    off = np.flatnonzero(z[:, j] == 0)
+    a = np.zeros(len(z))
+    if kind == "tilt":
+        a[off] = np.exp(z[off][:, index] @ weight + offset)
+    else:
+        a[off] = offset / max(len(off), 1)
+        a[index] += weight
+    return a
+
+
 def check_witness(atoms, z, j, kind, index, weight, offset, learned_bias, tol):
     """Whether a witness proves its verdict: fifteen lines of float64, sharing nothing with the package."""
     m, off = z.mean(0), z[:, j] == 0

@@ -22,12 +22,14 @@ class Witness:
     For ``unstable``: β over other latents (`index`, `weight`) and β₀ (`offset`), with which moving atoms and codes
     leaves every reconstruction as it is and lowers the loss. For ``stable``: weights a ≥ 0 (`weight`) on rows
     (`index`) on which the feature is off, whose codes average to the cosines; `offset` is the sum of equal weights on
-    all such rows, which come on top. ``slack``: the weights are (1 - ⟨w, r⟩/λ)₊ on these rows, `offset` is their sum.
+    all such rows, which come on top. ``tilt``: the weights are exp(⟨β, z⟩ + `offset`) on all rows on which the feature
+    is off, with β over latents (`index`, `weight`). ``slack``: the weights are (1 - ⟨w, r⟩/λ)₊ on these rows, `offset`
+    is their sum.
     ``move``, for an unstable block: `weight` holds the map B_h (b, b) of every partner, one under another, then b₀, a
     row (see `optimality.blocks`).
     """
 
-    kind: Literal["beta", "rows", "slack", "move"]
+    kind: Literal["beta", "rows", "tilt", "slack", "move"]
     index: np.ndarray
     weight: np.ndarray
     offset: float = 0.0

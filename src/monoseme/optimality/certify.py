@@ -142,7 +142,10 @@ def _decide_all(
         slack = (np.inf, 0.0) if bounds is None else (float(bounds[0][j]), float(bounds[1][j]))
         return decide(hull, j, settings.about, held, settings.leak, slack, int(strain.partner[j]))
 
-    with ThreadPoolExecutor(settings.threads or os.cpu_count()) as pool:
+    from threadpoolctl import threadpool_limits
+
+    # features are shared out among threads; a linear algebra library that does so too would fight them for processors
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(settings.threads or os.cpu_count()) as pool:
         made = dict(zip(order.tolist(), pool.map(one, order.tolist()), strict=True))
     return [made[j] for j in range(hull.latents.n_latents)]
 

@@ -16,9 +16,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float64
 
+from monoseme.optimality.bounds import Direction, Weights
 from monoseme.optimality.certification import Verdict, Witness
 from monoseme.optimality.columns import Columns
-from monoseme.optimality.hull import Direction, Hull
+from monoseme.optimality.hull import Hull
 from monoseme.optimality.latents import Latents
 
 __all__ = ["About", "Decision", "decide", "noise_floor", "objection"]
@@ -117,12 +118,19 @@ def decide(
     weights, direction = hull.decide(j, hint=hint)
     upper = np.inf if weights is None else weights.distance
     if weights is not None and upper <= tol:
-        return _stable(upper, Witness("rows", weights.rows, weights.weight, weights.even))
+        return _stable(upper, _of_weights(weights))
     if direction is None:
         why = "the steps ended before either side was proven"
         why += "; what is missing is within the noise of the means" if upper <= floor else ""
         return Decision("unknown", why, 0.0, upper, 0.0, (), None)
     return _outside(hull, j, direction, upper, held, leak)
+
+
+def _of_weights(weights: Weights) -> Witness:
+    if weights.tilt is None:
+        return Witness("rows", weights.rows, weights.weight, weights.even)
+    index = np.flatnonzero(weights.tilt)
+    return Witness("tilt", index, weights.tilt[index], weights.even)
 
 
 def _stable(distance: float, witness: Witness) -> Decision:

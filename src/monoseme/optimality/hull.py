@@ -24,12 +24,15 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from monoseme.core.seeds import rng
+from monoseme.optimality.bounds import Direction, Weights
 from monoseme.optimality.columns import Columns
 from monoseme.optimality.latents import Latents
+from monoseme.optimality.tilt import MOST_LATENTS, tilt
 
 MOST_ROWS = 8192  # a third of the rows that are tried first, at most
+FIRST_STEPS, LATER_STEPS = 150, 500  # before Newton's method and after it, where it is affordable
 
-__all__ = ["Direction", "Hull", "HullSettings", "Weights"]
+__all__ = ["Hull", "HullSettings"]
 
 
 @dataclass(frozen=True)
@@ -58,52 +61,6 @@ class HullSettings:
     tight: float = 0.9
     seed: int = 0
     seconds: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """Weights on rows, and how far from g they end: an upper bound of D_j.
-
-    `even` is the sum of equal weights on all of I_j, which are not written out; those in `weight` come on top of them.
-    """
-
-    rows: Int64[np.ndarray, " m"]
-    weight: Float64[np.ndarray, " m"]
-    distance: float
-    even: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Direction:
-    """β, β₀ with γ > 0: a lower bound of D_j, and a guaranteed descent.
-
-    `most` is e_max, the largest step at which no code of j becomes negative.
-    """
-
-    index: Int64[np.ndarray, " s"]
-    weight: Float64[np.ndarray, " s"]
-    offset: float
-    gamma: float
-    size: float  # S
-    most: float
-
-    @property
-    def bound(self) -> float:
-        """Lower bound of D_j, γ / √S; infinite when only the bias moves."""
-        if self.gamma <= 0:
-            return 0.0
-        return self.gamma / self.size**0.5 if self.size > 0 else np.inf
-
-    @property
-    def step(self) -> float:
-        """The best allowed e."""
-        return min(self.gamma / self.size if self.size > 0 else np.inf, self.most)
-
-    @property
-    def guaranteed(self) -> float:
-        """(2eγ - e²S) at the best allowed e: times λ, the loss that goes for certain."""
-        e = self.step
-        return 2 * e * self.gamma - e * e * self.size if self.gamma > 0 else 0.0
 
 
 def _under(first, matrix):
@@ -230,7 +187,7 @@ class Hull:
     def _search(
         self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"], tol: float, best: Weights, hint: int
     ) -> tuple[Weights, Direction | None]:
-        """FISTA on a few rows, then the rows that object are added, until one side is proven."""
+        """FISTA on a few rows; Newton on all when that decides nothing; outside, FISTA again for a tighter bound."""
         from monoseme.optimality import loops
 
         settings, cone = self.settings, not self.latents.learned_bias
@@ -242,13 +199,16 @@ class Hull:
         pool, start = np.flatnonzero(chosen), np.full(few + 1, 0.5 * best.even / few)
         start[0] = 0.5 * best.even
         found = self._pair(j, hint, rows, g, tol)
+        newton = int((self.by.mass > 0).sum()) <= MOST_LATENTS
+        few_steps = (FIRST_STEPS, LATER_STEPS) if newton else (settings.iterations, settings.iterations)
         for turn in range(settings.rounds):
             if time.monotonic() > self.until:
                 break
             matrix = _under(middle, loops.copy_rows(rows[pool], *self.codes, self.scale))
             lipschitz = 1.1 * loops.spectral(*matrix, len(g), not cone)
             a, rho = start, np.empty_like(g)
-            _, norm = loops.fista(*matrix, g, a, rho, lipschitz, settings.iterations, 0.5 * tol, settings.tight, cone)
+            steps = min(settings.iterations, few_steps[turn > 0])
+            _, norm = loops.fista(*matrix, g, a, rho, lipschitz, steps, 0.5 * tol, settings.tight, cone)
             if norm < best.distance:
                 used = a[1:] > 0
                 best = Weights(rows[pool][used], a[1:][used], float(norm), float(a[0]))
@@ -259,6 +219,10 @@ class Hull:
             # a bound below a tenth of the tolerance could be rounding
             if candidate.bound > 0.1 * tol and (found is None or candidate.bound > found.bound):
                 found = candidate
+            if newton and turn == 0 and found is None:
+                best, found = self._newton(j, rows, g, tol, best)
+                if best.distance <= tol:
+                    return best, None
             if found is not None and (found.bound >= settings.tight * best.distance or turn >= 3):
                 break  # proven; after a few rounds more digits of D_j are not worth their price
             new = self._objectors(rows, beta, chosen)
@@ -267,6 +231,26 @@ class Hull:
             chosen[new] = True
             pool, start = np.concatenate([pool, new]), np.concatenate([a, np.zeros(len(new))])
         return best, found
+
+    def _newton(
+        self, j: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"], tol: float, best: Weights
+    ) -> tuple[Weights, Direction | None]:
+        """Tilted weights on all rows, or a certificate, or what was known before."""
+        from monoseme.optimality import loops
+
+        matrix = loops.copy_rows(rows, *self.codes, self.scale)
+
+        def proves(beta: Float64[np.ndarray, " K"]) -> bool:
+            return self.direction(j, rows, g, beta * self.scale).gamma > 0
+
+        made = tilt(matrix, g, tol, None if self.latents.learned_bias else proves)
+        if made.distance < best.distance:
+            nothing = np.zeros(0, np.int64), np.zeros(0)
+            best = Weights(*nothing, made.distance, made.shift, made.beta * self.scale)
+        if not made.outside:
+            return best, None
+        candidate = self.direction(j, rows, g, made.beta * self.scale)
+        return best, candidate if candidate.bound > 0.1 * tol else None
 
     def _pair(
         self, j: int, hint: int, rows: Int64[np.ndarray, " m"], g: Float64[np.ndarray, " K"], tol: float

@@ -13,11 +13,14 @@ __all__ = [
     "by_column",
     "copy_rows",
     "fista",
+    "gram",
+    "residual",
     "scores",
     "spectral",
     "split_sums",
     "strains",
     "sum_rows",
+    "times",
 ]
 
 
@@ -67,7 +70,7 @@ def copy_rows(rows, indptr, indices, values, scale):
 
 
 @compiled(nogil=True)
-def _times(ptr, idx, val, x, out):
+def times(ptr, idx, val, x, out):
     """Out = Y x."""
     for i in range(len(ptr) - 1):
         total = 0.0
@@ -77,7 +80,7 @@ def _times(ptr, idx, val, x, out):
 
 
 @compiled(nogil=True)
-def _residual(ptr, idx, val, a, g, out):
+def residual(ptr, idx, val, a, g, out):
     """Out = g - Y'a."""
     for k in range(len(g)):
         out[k] = g[k]
@@ -86,6 +89,19 @@ def _residual(ptr, idx, val, a, g, out):
         if w != 0.0:
             for e in range(ptr[i], ptr[i + 1]):
                 out[idx[e]] -= w * val[e]
+
+
+@compiled(nogil=True)
+def gram(ptr, idx, val, weights, out):
+    """Out += Σ_i weights_i y_i y_iᵀ, on and above the diagonal."""
+    for i in range(len(ptr) - 1):
+        w = weights[i]
+        if w != 0.0:
+            for e in range(ptr[i], ptr[i + 1]):
+                scaled, k = w * val[e], idx[e]
+                for f in range(ptr[i], ptr[i + 1]):
+                    if idx[f] >= k:
+                        out[k, idx[f]] += scaled * val[f]
 
 
 @compiled(nogil=True)
@@ -107,12 +123,12 @@ def spectral(ptr, idx, val, width, centred):
             return 0.0
         for i in range(n):
             v[i] /= norm
-        _residual(ptr, idx, val, v, zero, back)
+        residual(ptr, idx, val, v, zero, back)
         size = 0.0
         for k in range(width):
             size += back[k] * back[k]
             back[k] = -back[k]
-        _times(ptr, idx, val, back, v)
+        times(ptr, idx, val, back, v)
     return size
 
 
@@ -148,21 +164,21 @@ def fista(ptr, idx, val, g, a, rho, lipschitz, most, tol, enough, cone):
     now, forward, before = a.copy(), np.empty(n), a.copy()
     look, t = np.empty(k), 1.0
     norm, step = 0.0, 0
-    _residual(ptr, idx, val, a, g, rho)
+    residual(ptr, idx, val, a, g, rho)
     last = 0.5 * np.dot(rho, rho)
     if lipschitz <= 0.0:
         lipschitz = 1.0  # rows all alike: nothing to learn from their spread; too small a guess is raised below
     for step in range(most + 1):
         norm = np.sqrt(2.0 * last)
         if norm <= tol or step % 10 == 0 or step == most:
-            _times(ptr, idx, val, rho, forward)
+            times(ptr, idx, val, rho, forward)
             highest = forward.max()
             gamma = np.dot(rho, g) - (max(highest, 0.0) if cone else highest)
             if norm <= tol or gamma >= enough * norm * norm or step == most:
                 break
-        _residual(ptr, idx, val, now, g, look)
+        residual(ptr, idx, val, now, g, look)
         here = 0.5 * np.dot(look, look)
-        _times(ptr, idx, val, look, forward)
+        times(ptr, idx, val, look, forward)
         while True:
             for i in range(n):
                 a[i] = now[i] + forward[i] / lipschitz
@@ -170,7 +186,7 @@ def fista(ptr, idx, val, g, a, rho, lipschitz, most, tol, enough, cone):
                 np.maximum(a, 0.0, a)
             else:
                 _to_simplex(a, 1.0)
-            _residual(ptr, idx, val, a, g, rho)
+            residual(ptr, idx, val, a, g, rho)
             value, model, far = 0.5 * np.dot(rho, rho), here, 0.0
             for i in range(n):
                 gone = a[i] - now[i]
@@ -184,7 +200,7 @@ def fista(ptr, idx, val, g, a, rho, lipschitz, most, tol, enough, cone):
             for i in range(n):
                 a[i] = before[i]
                 now[i] = before[i]
-            _residual(ptr, idx, val, a, g, rho)
+            residual(ptr, idx, val, a, g, rho)
             continue
         faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
         for i in range(n):
