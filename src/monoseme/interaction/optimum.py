@@ -1,4 +1,4 @@
-"""Where the loss is lowest along R = depth / width at a fixed budget: a smooth fit with an interval, and the flat basin.
+"""Where the loss is lowest along R = depth / width at one budget: a smooth fit with an interval, and the flat basin.
 
 The fit is a polynomial in ln R, cubic unless said, by least squares through the means over seeds of the `window`
 (seven) consecutive shapes around the lowest one. The window moves inwards at the ends of the range, and a sweep of
@@ -15,7 +15,6 @@ and misfit do together.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +23,8 @@ from jaxtyping import Float64
 from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.core.seeds import rng
-from monoseme.interaction.shape_table import ShapeTable
 
-__all__ = ["Optimum", "optima", "optimum", "stability"]
+__all__ = ["Fit", "Optimum", "optimum"]
 
 WINDOW = 7
 BASIN = 0.01
@@ -121,43 +119,8 @@ def optimum(
     return Optimum(_fitted(value, at, tested, len(x), how), best, *_basin(x, means), tested, fit, np.exp(at))
 
 
-def optima(
-    table: ShapeTable, loss: str = "test_loss", *, degree: int = 3, draws: int = 2000, seed: int = 0
-) -> dict[float, Optimum]:
-    """`optimum` of every budget of a sweep."""
-    found = {}
-    for budget in table.budgets:
-        part = table.at(budget)
-        found[budget] = optimum(part.ratio, part.column(loss), degree=degree, draws=draws, seed=seed)
-    return found
-
-
-def stability(found: Mapping[float, Optimum]) -> Outcome:
-    """Slope of ln R at the optimum against ln budget, least squares over budgets: 0 where the best shape does not move.
-
-    The interval resamples each budget's optimum; a resample outside the tested range counts as its end, so that a
-    slope of mostly open intervals is too small. Budgets without a known optimum are left out, and the note counts them.
-    """
-    known = [(budget, best) for budget, best in found.items() if best.fitted.known]
-    left = len(found) - len(known)
-    if len(known) < 3:
-        return unknown("slope", "1", f"{len(known)} budgets with a known optimum; a trend needs three")
-    x = np.log([budget for budget, _ in known])
-    x = (x - x.mean()) / np.square(x - x.mean()).sum()
-    value = float(x @ np.log([best.fitted.value for _, best in known]))  # pyright: ignore[reportCallIssue,reportArgumentType]
-    # optima of different budgets are independent: each budget's resamples, which share a stream, in an order of its own
-    many = min(len(best.draws) for _, best in known)
-    columns = [
-        np.log(rng(0, "stability", i).permutation(np.clip(best.draws, *best.tested)[:many]))
-        for i, (_, best) in enumerate(known)
-    ]
-    low, high = np.quantile(x @ np.stack(columns), [0.025, 0.975])
-    note = "ln R against ln budget" + (f"; {left} budgets without a known optimum left out" if left else "")
-    return Outcome("slope", value, "1", float(low), float(high), n=len(known), n_unit="budgets", note=note)
-
-
 def _groups(ratio: np.ndarray, loss: np.ndarray, degree: int, window: int) -> tuple[np.ndarray, list[np.ndarray], int]:
-    """ln R of the shapes in order, their losses, and how many trials have none."""
+    """Shapes in order, as ln R; their losses; how many trials have none."""
     if len(ratio) != len(loss):
         raise refuse("loss", f"have one value for every R, {len(ratio)}", len(loss), "Give equal columns.")
     if degree not in (2, 3):
@@ -193,7 +156,7 @@ def _fit(x: np.ndarray, means: np.ndarray, degree: int, window: int) -> Fit:
 
 
 def _minima(x: np.ndarray, y: Float64[np.ndarray, "b n"], degree: int, window: int) -> Float64[np.ndarray, " b"]:
-    """ln R at the minimum of every row's fit; −∞ or ∞ where it lies beyond an end of the range.
+    """Find ln R at the minimum of every row's fit; −∞ or ∞ where it lies beyond an end of the range.
 
     A fit without a minimum counts as beyond the end of its window where it is lower.
     """
@@ -239,9 +202,7 @@ def _fitted(value: float, at: np.ndarray, tested: tuple[float, float], shapes: i
     if not len(at):
         return unknown("best_ratio", "1", f"{shapes} shapes: no more than the fit has terms")
     if not math.isfinite(value):
-        end, word = (
-            (tested[0], "smaller: wider and shallower") if value < 0 else (tested[1], "larger: narrower, deeper")
-        )
+        end, word = (tested[0], "wider and shallower") if value < 0 else (tested[1], "narrower and deeper")
         return unknown("best_ratio", "1", f"at the edge of the range: the fit falls beyond R = {end:.4g}, {word}")
     below, above = float((at == -np.inf).mean()), float((at == np.inf).mean())
     ends = np.quantile(at, [0.025, 0.975], method="inverted_cdf")
