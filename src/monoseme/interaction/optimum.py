@@ -181,11 +181,13 @@ def _resampled(
     """Mean losses of the shapes, once a resample."""
     stream = rng(seed, "optimum")
     if max(len(group) for group in groups) > 1:
+        wide = [(g - m) * math.sqrt(len(g) / (len(g) - 1)) if len(g) > 1 else None for g, m in zip(groups, means, strict=True)]
+        others = np.concatenate([deviations for deviations in wide if deviations is not None])
         columns = []
-        for group, mean in zip(groups, means, strict=True):
-            n = len(group)
-            drawn = group[stream.integers(0, n, (draws, n))].mean(1) - mean
-            columns.append(mean + drawn * math.sqrt(n / (n - 1)) if n > 1 else np.full(draws, mean))
+        for deviations, mean in zip(wide, means, strict=True):
+            # a shape that has one seed only borrows the deviations of the others
+            source, n = (others, 1) if deviations is None else (deviations, len(deviations))
+            columns.append(mean + source[stream.integers(0, len(source), (draws, n))].mean(1))
         return np.stack(columns, 1)
     again = np.tile(means, (draws, 1))
     if fit is None:

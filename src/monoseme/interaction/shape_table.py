@@ -108,7 +108,7 @@ class ShapeTable:
 
     @classmethod
     def from_csv(cls, path: Path | str, columns: Mapping[str, str]) -> ShapeTable:
-        """Read a CSV. `columns` maps each name wanted (budget, depth, width, seed or none, numbers) to the file's own."""
+        """Read a CSV. `columns` maps each name wanted (budget, depth, width, maybe seed, numbers) to the file's own."""
         path = Path(path)
         try:
             with path.open(encoding="utf-8", newline="") as file:
