@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from monoseme.core.errors import refuse
-from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.core.seeds import rng
 from monoseme.interaction.shape_table import ShapeTable
 
@@ -82,7 +82,9 @@ def correlate(
     x, y = x[there], y[there]
     labels = np.zeros(len(x)) if strata is None else strata[there]
     if len(x) < FEWEST:
-        return tuple(unknown(name, "1", f"{len(x)} pairs; a correlation needs {FEWEST}") for name in KINDS)  # pyright: ignore[reportReturnType]
+        return tuple(
+            unknown(name, "1", f"{len(x)} {plural(len(x), 'pairs')}; a correlation needs {FEWEST}") for name in KINDS
+        )  # pyright: ignore[reportReturnType]
     stream, members = rng(seed, "correlate"), [np.flatnonzero(labels == label) for label in np.unique(labels)]
     drawn = [m[stream.integers(0, len(m), (draws, len(m)))] for m in members]
     parts = [(x[m][None], y[m][None], x[d], y[d]) for m, d in zip(members, drawn, strict=True)]
@@ -137,18 +139,18 @@ def correlations(
     For every number: each budget, then, with several budgets, all of them pooled and within. ``"log10 NAME"`` takes the
     logarithm of the mean, as for energies that span decades.
     """
-    means = table.over_seeds()
+    means, found = table.over_seeds(), []
     target = means.column(loss)
-    found = []
     for number in numbers:
         values = means.column(number)
         for budget in means.budgets:
             mine = means.budget == budget
-            found.append(
-                Correlation(number, "budget", budget, *correlate(values[mine], target[mine], draws=draws, seed=seed))
-            )
+            pair = correlate(values[mine], target[mine], draws=draws, seed=seed)
+            found.append(Correlation(number, "budget", budget, *pair))
         if len(means.budgets) > 1:
-            for scope, centred in (("pooled", False), ("within", True)):
-                pair = correlate(values, target, means.budget, centred=centred, draws=draws, seed=seed)
-                found.append(Correlation(number, scope, None, *pair))
+            pooled, within = (
+                correlate(values, target, means.budget, centred=centred, draws=draws, seed=seed)
+                for centred in (False, True)
+            )
+            found += [Correlation(number, "pooled", None, *pooled), Correlation(number, "within", None, *within)]
     return tuple(found)

@@ -181,7 +181,10 @@ def _resampled(
     """Mean losses of the shapes, once a resample."""
     stream = rng(seed, "optimum")
     if max(len(group) for group in groups) > 1:
-        wide = [(g - m) * math.sqrt(len(g) / (len(g) - 1)) if len(g) > 1 else None for g, m in zip(groups, means, strict=True)]
+        wide = [
+            (g - m) * math.sqrt(len(g) / (len(g) - 1)) if len(g) > 1 else None
+            for g, m in zip(groups, means, strict=True)
+        ]
         others = np.concatenate([deviations for deviations in wide if deviations is not None])
         columns = []
         for deviations, mean in zip(wide, means, strict=True):
