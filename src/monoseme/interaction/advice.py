@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
 
 from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome, plural, unknown
@@ -28,11 +27,12 @@ class Advice:
     budget, family
         What was asked.
     ratio
-        R = depth / width with its 95 % interval; its note says from which budgets, and whether outside the tested.
+        R = depth / width with its 95 % interval; its note says from which budgets, and whether outside the tested. Not
+        known where the sweep's own optimum next to the budget lies at the edge of its shapes.
     outside
-        Whether the budget lies outside those whose optimum is known.
+        Whether the budget lies outside those tested.
     tested
-        Smallest and largest of these; ``None`` when no optimum is known.
+        Smallest and largest of these.
     shapes
         Of the shapes given, those whose R lies in the interval as (depth, width), nearest to `ratio` first.
     """
@@ -41,7 +41,7 @@ class Advice:
     family: str
     ratio: Outcome
     outside: bool
-    tested: tuple[float, float] | None
+    tested: tuple[float, float]
     shapes: tuple[tuple[int, int], ...]
 
     def __str__(self) -> str:
@@ -95,14 +95,21 @@ def recommend_shape(
             raise refuse("shapes", "be pairs of depth and width, each at least 1", (depth, width), "Correct it.")
     table = sweep if isinstance(sweep, ShapeTable) else ShapeTable.from_sweep(sweep)
     found = optima(table, loss, draws=draws, seed=seed)
-    known = {b: best for b, best in found.items() if best.fitted.known}
-    if not known:
-        why = "; ".join(f"{b:,.0f}: {best.fitted.note}" for b, best in found.items())
-        return Advice(budget, family, unknown("ratio", "1", f"no budget has a known optimum: {why}"), True, None, ())
-    tested = min(known), max(known)
+    tested = min(found), max(found)
     outside = not tested[0] <= budget <= tested[1]
-    ratio = _outside(budget, known) if outside else _between(budget, known)
+    near = _neighbours(budget, tuple(found))
+    open_ = [f"at {b:,.0f} parameters, {found[b].fitted.note}" for b in near if not found[b].fitted.known]
+    if open_:
+        return Advice(budget, family, unknown("ratio", "1", "; ".join(open_)), outside, tested, ())
+    known = {b: best for b, best in found.items() if best.fitted.known}
+    ratio = _outside(near[0], known, tested) if outside else _between(budget, near, known)
     return Advice(budget, family, ratio, outside, tested, _inside(ratio, shapes))
+
+
+def _neighbours(budget: float, budgets: tuple[float, ...]) -> tuple[float, ...]:
+    """The tested budget itself, the two around it, or the one it lies beyond."""
+    below, above = [b for b in budgets if b <= budget], [b for b in budgets if b >= budget]
+    return tuple(dict.fromkeys([*below[-1:], *above[:1]]))
 
 
 def _inside(ratio: Outcome, shapes: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -114,34 +121,29 @@ def _inside(ratio: Outcome, shapes: Sequence[tuple[int, int]]) -> tuple[tuple[in
     return tuple(sorted(inside, key=lambda shape: abs(np.log(shape[0] / shape[1]) - middle)))
 
 
-def _logs(known: Mapping[float, Optimum]) -> Float64[np.ndarray, "k b"]:
-    """Resampled ln R of every budget, each in an order of its own: budgets are independent, their streams are not."""
-    many = min(len(best.draws) for best in known.values())
-    ends = [np.log(np.clip(best.draws[:many], *best.tested)) for best in known.values()]
-    return np.stack([rng(0, "advice", i).permutation(draws) for i, draws in enumerate(ends)])
+def _between(budget: float, near: tuple[float, ...], known: Mapping[float, Optimum]) -> Outcome:
+    left, right = near[0], near[-1]
+    share = float(np.log(budget / left) / np.log(right / left)) if left < right else 0.0
+    value, logs = 0.0, 0.0
+    for i, (b, weight) in enumerate(((left, 1 - share), (right, share))):
+        best = known[b]
+        assert best.fitted.value is not None
+        # optima of different budgets are independent; their resamples share a stream, so each gets an order of its own
+        order = rng(0, "advice", i).permutation(np.clip(best.draws, *best.tested))
+        value, logs = value + weight * float(np.log(best.fitted.value)), logs + weight * np.log(order)
+    low, high = np.exp(np.quantile(logs, [0.025, 0.975]))
+    note = f"tested at {left:,.0f}" if left == right else f"between {left:,.0f} and {right:,.0f}"
+    return Outcome(
+        "ratio", float(np.exp(value)), "1", float(low), float(high), n=len(near), n_unit="budgets", note=note
+    )
 
 
-def _between(budget: float, known: Mapping[float, Optimum]) -> Outcome:
-    budgets = np.array(list(known))
-    right = max(int(np.searchsorted(budgets, budget)), 1) if len(budgets) > 1 else 0
-    left = max(right - 1, 0)
-    span = np.log(budgets[right] / budgets[left])
-    share = float(np.log(budget / budgets[left]) / span) if span else 0.0
-    best, logs = [float(np.log(o.fitted.value)) for o in known.values() if o.fitted.value], _logs(known)
-    value = float(np.exp((1 - share) * best[left] + share * best[right]))
-    low, high = np.exp(np.quantile((1 - share) * logs[left] + share * logs[right], [0.025, 0.975]))
-    exact = [b for b, s in ((budgets[left], 1 - share), (budgets[right], share)) if s > 1 - 1e-9]
-    note = f"tested at {exact[0]:,.0f}" if exact else f"between {budgets[left]:,.0f} and {budgets[right]:,.0f}"
-    return Outcome("ratio", value, "1", float(low), float(high), n=len(known), n_unit="budgets", note=note)
-
-
-def _outside(budget: float, known: Mapping[float, Optimum]) -> Outcome:
-    nearest = min(known, key=lambda b: abs(np.log(b / budget)))
+def _outside(nearest: float, known: Mapping[float, Optimum], tested: tuple[float, float]) -> Outcome:
     intervals = [(best.fitted.low, best.fitted.high) for best in known.values()]
     low = min(low for low, _ in intervals if low is not None)
     high = max(high for _, high in intervals if high is not None)
     note = (
-        f"outside the range tested, {min(known):,.0f} to {max(known):,.0f}: the optimum at {nearest:,.0f}, with an "
+        f"outside the range tested, {tested[0]:,.0f} to {tested[1]:,.0f}: the optimum at {nearest:,.0f}, with an "
         f"interval over {len(known)} {plural(len(known), 'budgets')}, which knows nothing of a drift beyond them"
     )
     value = known[nearest].fitted.value
