@@ -24,6 +24,7 @@ __all__ = [
     "model_table",
     "models_chart",
     "optima_chart",
+    "optima_table",
     "plane",
     "shapes_page",
 ]
@@ -101,6 +102,17 @@ def optima_chart(found: Mapping[float, Optimum]) -> Scatter:
     return Scatter("The best shape of each budget", columns, tuple(points), "budget", "best R", note)
 
 
+def optima_table(found: Mapping[float, Optimum]) -> Comparison:
+    """List the best R of each budget, how it was found, and the basin that is flat within 1 %."""
+    rows = tuple(
+        (_size(budget), *best.outcomes(), best.fitted.note.partition("open: ")[2].removesuffix(" the tested range"))
+        for budget, best in sorted(found.items())
+    )
+    columns = ("budget", "best R, fit", "lowest shape tested", "smallest R within 1 %", "largest R within 1 %", "open")
+    note = "95 % intervals; where one is open, that share of resamples lies outside the shapes tested."
+    return Comparison("The best shape of each budget", columns, rows, note)
+
+
 def correlation_table(found: Sequence[Correlation]) -> Comparison:
     """List correlations of the loss with numbers, over the shapes of each budget, pooled, and within budgets."""
     rows = tuple(
@@ -156,17 +168,14 @@ def describe_shapes(
         "Shapes": f"{len(table.over_seeds().seed):,}",
         "Seeds": ", ".join(map(str, np.unique(table.seed))),
     }
-    best = tuple(
-        OutcomeGroup(f"Budget {_size(budget)}", one.outcomes(), one.fitted.note) for budget, one in found.items()
-    )
     drift = (OutcomeGroup("Across budgets", (stability(found),)),) if len(found) > 2 else ()
     notes = () if len(np.unique(table.seed)) > 1 else ("One seed a shape: nothing here says what another would give.",)
     return RunRecord(
         title=title,
         kind="shape sweep",
         facts={**(facts or {}), **about},
-        outcomes=(*best, *drift),
-        comparisons=(correlation_table(correlations(table, numbers[1:], loss)),),
+        outcomes=drift,
+        comparisons=(optima_table(found), correlation_table(correlations(table, numbers[1:], loss))),
         scatters=(against_ratio(table, numbers), optima_chart(found), plane(table, ratio, log_energy, loss=loss)),
         notes=notes,
     )

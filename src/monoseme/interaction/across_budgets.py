@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from monoseme.core.outcome import Outcome, unknown
+from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.core.seeds import rng
 from monoseme.interaction.optimum import Optimum, optimum
 from monoseme.interaction.shape_table import ShapeTable
@@ -34,7 +34,9 @@ def stability(found: Mapping[float, Optimum]) -> Outcome:
     known = [(budget, best) for budget, best in found.items() if best.fitted.known]
     left = len(found) - len(known)
     if len(known) < 3:
-        return unknown("slope", "1", f"{len(known)} budgets with a known optimum; a trend needs three")
+        return unknown(
+            "slope", "1", f"{len(known)} {plural(len(known), 'budgets')} with a known optimum; a trend needs three"
+        )
     x = np.log([budget for budget, _ in known])
     x = (x - x.mean()) / np.square(x - x.mean()).sum()
     value = float(x @ np.log([best.fitted.value for _, best in known]))  # pyright: ignore[reportCallIssue,reportArgumentType]
@@ -45,5 +47,7 @@ def stability(found: Mapping[float, Optimum]) -> Outcome:
         for i, (_, best) in enumerate(known)
     ]
     low, high = np.quantile(x @ np.stack(columns), [0.025, 0.975])
-    note = "ln R against ln budget" + (f"; {left} budgets without a known optimum left out" if left else "")
+    note = "ln R against ln budget" + (
+        f"; {left} {plural(left, 'budgets')} without a known optimum left out" if left else ""
+    )
     return Outcome("slope", value, "1", float(low), float(high), n=len(known), n_unit="budgets", note=note)
