@@ -1,7 +1,9 @@
 """How a number goes with the loss over shapes: Pearson and Spearman, within budgets and pooled, with intervals.
 
-Intervals are percentile bootstrap over points (pairs are resampled, within their stratum). With few points they are
-somewhat too narrow: for normal pairs with r = -0.8 they covered 88 % of draws at 6 and 12 points (see the tests).
+Intervals are percentile bootstrap over points: pairs are resampled, within their stratum. Of few points those are too
+narrow (6 pairs: 87 % of draws covered), so on Fisher's scale, z = artanh r, the distances of the resamples from the
+value are widened by √(n / (n − 2 − strata centred)), as Fisher's own error is of normal pairs: then 92 to 96 % are, for
+6 to 12 normal or heavy-tailed pairs (see the tests).
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Correlation:
 
 def correlate(
     x: Float64[np.ndarray, " n"],
-    y: Float64[np.ndarray, " n"],
+    y: Float64[np.ndarray, " m"],
     strata: np.ndarray | None = None,
     *,
     centred: bool = False,
@@ -98,10 +100,20 @@ def _outcome(name: str, parts: Sequence[tuple[np.ndarray, ...]], centred: bool, 
     n, again = first.shape[1], again[np.isfinite(again)]
     if not np.isfinite(value):
         return unknown(name, "1", "a column is constant")
-    low, high = (float(v) for v in np.quantile(again, [0.025, 0.975])) if n > FEWEST else (None, None)
-    note = "points resampled" if n > FEWEST else "too few points for an interval"
+    free = n - 2 - (len(parts) if centred else 1)
+    low, high = _widened(float(value), again, n / free) if free > 1 else (None, None)
+    note = "points resampled" if free > 1 else "too few points for an interval"
     note += f"; {dropped} without a value left out" if dropped else ""
     return Outcome(name, float(value), "1", low, high, n=n, n_unit="points", note=note)
+
+
+def _widened(value: float, again: np.ndarray, factor: float) -> tuple[float, float]:
+    """Percentiles of the resamples, their distances from the value widened on Fisher's scale."""
+    whole = 1 - 1e-12  # a correlation of ±1 has no place on that scale
+    centre = np.arctanh(np.clip(value, -whole, whole))
+    ends = np.quantile(np.arctanh(np.clip(again, -whole, whole)), [0.025, 0.975])
+    low, high = np.tanh(centre + np.sqrt(factor) * (ends - centre))
+    return float(low), float(high)
 
 
 def _prepared(name: str, columns: list[np.ndarray], centred: bool) -> Float64[np.ndarray, "b n"]:

@@ -51,8 +51,8 @@ def peak(size: Float64[np.ndarray, " n"], value: Float64[np.ndarray, " n"]) -> t
 
 def regimes(
     size: Float64[np.ndarray, " n"],
-    loss: Float64[np.ndarray, " n"],
-    ratio: Float64[np.ndarray, " n"],
+    loss: Float64[np.ndarray, " m"],
+    ratio: Float64[np.ndarray, " k"],
     *,
     threshold: float | None = None,
     draws: int = 2000,

@@ -39,7 +39,7 @@ class ShapeTable:
     depth: Float64[np.ndarray, " n"]
     width: Float64[np.ndarray, " n"]
     seed: Int64[np.ndarray, " n"]
-    numbers: Mapping[str, Float64[np.ndarray, " n"]]
+    numbers: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
         for name, column in {**{key: getattr(self, key) for key in SHAPE}, **self.numbers}.items():
