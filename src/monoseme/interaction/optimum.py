@@ -4,7 +4,7 @@ The fit is a polynomial in ln R, cubic unless said, by least squares through the
 (seven) consecutive shapes around the lowest one. The window moves inwards at the ends of the range, and a sweep of
 fewer shapes gives what it has. Cubic, because losses rise faster on one side: a parabola's minimum is drawn to the
 flatter side, by 5 to 15 % of R in simulations, and its narrow interval then misses the truth. The cubic's is about
-twice as wide and held the truth in 90 to 98 % of 200 draws (1, 3, 5 seeds, six and twelve shapes; some are in the tests).
+twice as wide and held the truth in 90 to 98 % of 200 draws (1, 3, 5 seeds; six, twelve shapes; some are in the tests).
 
 Resamples redo the whole estimate, the choice of the window included. Where shapes have several seeds, each shape's
 seeds are resampled, their deviations widened by √(s / (s − 1)), as s values resampled have too little spread. Where
