@@ -14,6 +14,8 @@ __all__ = ["PAPERS", "find"]
 PAPERS = {
     "bsf": ("monoseme.papers.bsf", "claims.toml", "manifolds"),
     "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),
+    "interaction": ("monoseme.papers.interaction", "claims.toml", "measures"),
+    "interaction-reanalysis": ("monoseme.papers.interaction", "reanalysis.toml", "reanalysis"),
     "optimality": ("monoseme.papers.optimality", "claims.toml", "theory"),
     "optimality-remedies": ("monoseme.papers.optimality", "remedies.toml", "remedies"),
 }

@@ -130,6 +130,10 @@ def reproduce(claims: Claims, recipe: Recipe, out: Path | str, only: Sequence[st
                 failures[claim.id] = " ".join(f"{type(error).__name__}: {error}".split())
             seconds[claim.id] = round(time.perf_counter() - start, 3)
             _write_outcomes(out, plan, outcomes, seconds, failures)
+        for claim in claims.claims:  # what once failed, and was brought by another claim since, is no failure any more
+            if all(name in outcomes for name in claim.quantities):
+                failures.pop(claim.id, None)
+        _write_outcomes(out, plan, outcomes, seconds, failures)
         verdicts = tuple(judge(claim, outcomes, failures.get(claim.id, "")) for claim in claims.claims)
         result = Reproduction(claims, plan, verdicts, environment(), seconds, failures)
         write_json(out / RESULT, result.to_json())
