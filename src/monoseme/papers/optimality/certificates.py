@@ -17,15 +17,13 @@ from monoseme.optimality.certification import FeatureCertificate
 from monoseme.optimality.certify import certify_latents
 from monoseme.optimality.columns import Columns, columns
 from monoseme.optimality.deciding import objection
-from monoseme.optimality.hull import HullSettings
 from monoseme.optimality.lasso import resolve_rows
 from monoseme.optimality.latents import Latents
 from monoseme.optimality.reading import latents
 
 __all__ = ["Certified", "certified", "coded", "confirmed", "matrix", "summary"]
 
-# an undecided feature costs up to four rounds of so many steps; more decided few of them
-SETTINGS = CertifySettings(about="rows", splits=False, wide=False, hull=HullSettings(iterations=300, rounds=4))
+SETTINGS = CertifySettings(about="rows", splits=False, wide=False)
 
 
 @dataclass(frozen=True, eq=False)
