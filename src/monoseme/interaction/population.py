@@ -104,7 +104,7 @@ def _jackknife(
     inside = np.append(left, value)
     if scale != "plain" and (inside.min() <= 0 or (scale == "logit" and inside.max() >= 1)):
         to = back = np.copy
-    *turned, middle = to(inside)
+    turned, middle = to(left), float(to(np.array([value]))[0])
     half = reach * float(np.sqrt((m - 1) / m * np.square(turned - np.mean(turned)).sum()))
     low, high = back(np.array([middle - half, middle + half]))
     return error, float(low), float(high)
