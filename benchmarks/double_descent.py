@@ -55,10 +55,10 @@ def main() -> None:
 
     with process_pool(2) as pool:
         found = double_descent(sys.argv[1], executor=pool, progress=tell)
-    names = ("test_loss", "out_aofe", "out_ratio", "in_ratio", "out_pearson", "in_cosine", "in_cosine_root")
+    names = ("test_loss", "aofe_out", "ratio_out", "ratio_in", "pearson_out", "cosine_in", "cosine_root_in")
     print("rows ", *(f"{name:>24}" for name in names))
     for point in found.points:
-        print(f"{point.settings['rows']:>5}", *(f"{point.numbers[name]!s:>24}" for name in names))
+        print(f"{point.settings['size']:>5}", *(f"{point.numbers[name]!s:>24}" for name in names))
 
 
 if __name__ == "__main__":

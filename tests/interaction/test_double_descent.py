@@ -85,16 +85,16 @@ def test_numbers_by_hand() -> None:
     output, given = agops(model.w.detach(), model.b.detach(), dense(test, 30).double())
     for side, matrix in (("out", output), ("in", given)):
         off = sum(float(matrix[i, j]) ** 2 for i in range(30) for j in range(30) if i != j)
-        assert found[f"{side}_aofe"] == pytest.approx(off, rel=1e-10)
-        assert found[f"{side}_ratio"] == pytest.approx(off / float(matrix.norm()) ** 2, rel=1e-10)
-        assert -1 <= found[f"{side}_pearson"] <= 1
+        assert found[f"aofe_{side}"] == pytest.approx(off, rel=1e-10)
+        assert found[f"ratio_{side}"] == pytest.approx(off / float(matrix.norm()) ** 2, rel=1e-10)
+        assert -1 <= found[f"pearson_{side}"] <= 1
     # where every output is on, G_in = G₀², and its root is Wᵀ W
     with torch.no_grad():
         model.b.fill_(100.0)
     found = numbers(model, rows, test)
-    assert found["in_cosine_root"] == pytest.approx(1, abs=1e-7)
-    assert found["out_cosine_root"] == pytest.approx(1, abs=1e-7)
-    assert found["in_cosine"] < 0.999
+    assert found["cosine_root_in"] == pytest.approx(1, abs=1e-7)
+    assert found["cosine_root_out"] == pytest.approx(1, abs=1e-7)
+    assert found["cosine_in"] < 0.999
 
 
 def test_the_sweep_goes_on_and_refuses_another_recipe(tmp_path) -> None:

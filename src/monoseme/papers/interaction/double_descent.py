@@ -60,8 +60,8 @@ class Recipe:
 
 
 def measure(point: Mapping[str, Any], folder: Path, recipe: Recipe) -> dict[str, float]:
-    """Train on ``point["rows"]`` rows and measure. The seed moves weights and batches; the data belong to the size."""
-    count, seed = point["rows"], point["seed"]
+    """Train on ``point["size"]`` rows and measure. The seed moves weights and batches; the data belong to the size."""
+    count, seed = point["size"], point["seed"]
     rows = draw_rows(count, recipe.n, recipe.kept, 12345 + count)
     test = draw_rows(recipe.test_rows, recipe.n, recipe.kept, 54321 + count)
     toy = Toy(recipe.n, seed)
@@ -82,11 +82,11 @@ def numbers(toy: Toy, rows: Tensor, test: Tensor) -> dict[str, float]:
     for side, matrix in zip(("out", "in"), agops(w, b, dense(test, n).double()), strict=True):
         whole, diagonal = float(matrix.square().sum()), float(matrix.diagonal().square().sum())
         off = ~torch.eye(n, dtype=torch.bool)
-        found[f"{side}_aofe"] = max(whole - diagonal, 0.0)
-        found[f"{side}_ratio"] = found[f"{side}_aofe"] / whole if whole else float("nan")
-        found[f"{side}_pearson"] = float(torch.corrcoef(torch.stack([gram[off], matrix[off]]))[0, 1])
-        found[f"{side}_cosine"] = _cosine(gram, matrix)
-        found[f"{side}_cosine_root"] = _cosine(gram, _root(matrix))
+        found[f"aofe_{side}"] = max(whole - diagonal, 0.0)
+        found[f"ratio_{side}"] = found[f"aofe_{side}"] / whole if whole else float("nan")
+        found[f"pearson_{side}"] = float(torch.corrcoef(torch.stack([gram[off], matrix[off]]))[0, 1])
+        found[f"cosine_{side}"] = _cosine(gram, matrix)
+        found[f"cosine_root_{side}"] = _cosine(gram, _root(matrix))
     return found
 
 
@@ -118,7 +118,7 @@ def double_descent(
 ) -> SweepResult:
     """Run all sizes with all seeds, or what is left of them, and write the tables of `learning.sweep` into `out`."""
     recipe = recipe or Recipe()
-    points = [{"rows": size} for size in sizes]
+    points = [{"size": size} for size in sizes]
     about = {"recipe": asdict(recipe), "version": 1}
     work = functools.partial(measure, recipe=recipe)
     return sweep(work, points, out, seeds=seeds, executor=executor, about=about, progress=progress)
