@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from monoseme.core.errors import UserError
-from monoseme.core.rows import ArrayRows, as_rows, as_tensor
+from monoseme.core.rows import ArrayRows, DrawnRows, as_rows, as_tensor
 
 X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 
@@ -46,3 +46,13 @@ def test_what_is_no_rows_is_refused() -> None:
     unchecked = getattr(as_rows, "__wrapped__", as_rows)  # users have no shape checker before it
     with pytest.raises(UserError, match="data must be a store, rows in memory, or a RowSource; got list"):
         unchecked(X.tolist())
+
+
+def test_draws_with_replacement_are_a_function_of_the_step_and_reach_every_row_alike() -> None:
+    rows = DrawnRows(np.arange(5, dtype=np.float32)[:, None])
+    batch = rows.batch(3, 50_000, 0)
+    torch.testing.assert_close(batch.x[:, 0], batch.sample.float(), rtol=0, atol=0)
+    assert torch.equal(batch.x, rows.batch(3, 50_000, 0).x)
+    assert not torch.equal(batch.x, rows.batch(4, 50_000, 0).x)
+    counts = torch.bincount(batch.sample, minlength=5)
+    assert (counts - 10_000).abs().max() < 5 * 8_000**0.5  # five standard deviations of a binomial

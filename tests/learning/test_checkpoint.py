@@ -48,6 +48,7 @@ def test_a_finished_run_is_returned_as_it_is(done) -> None:
         ({"config": dataclasses.replace(CONFIG, lr=0.02)}, "config.lr = 0.01 where this run has 0.02"),
         ({"config": dataclasses.replace(CONFIG, steps=21)}, "config.steps = 20 where this run has 21"),
         ({"config": dataclasses.replace(CONFIG, schedule=Schedule(warmup=3))}, "config.schedule.warmup = 0"),
+        ({"config": dataclasses.replace(CONFIG, weight_decay=0.1)}, "weight_decay = nothing where this run has 0.1"),
         ({"rows": ArrayRows(toy_rows().x + 1)}, "rows.first_batch = "),
         ({"rows": toy_rows(n=299)}, "rows.count = 300 where this run has 299"),
         ({"k": 4}, "about.k = 3 where this run has 4"),
@@ -60,6 +61,14 @@ def test_another_run_is_refused_and_the_difference_named(done, changed, named) -
     assert str(error.value).startswith("out must hold a checkpoint of this run, or none; got one with")
     assert named in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_settings_that_older_runs_did_not_know_are_named_only_where_used() -> None:
+    """So that checkpoints written before there were any stay resumable."""
+    assert "weight_decay" not in CONFIG.identity()
+    assert "start" not in CONFIG.identity()["schedule"]
+    used = dataclasses.replace(CONFIG, weight_decay=0.1, schedule=Schedule(warmup=3, start=0.1)).identity()
+    assert (used["weight_decay"], used["schedule"]["start"]) == (0.1, 0.1)
 
 
 def test_checkpoint_rhythm_may_change(done) -> None:

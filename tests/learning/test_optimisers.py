@@ -93,3 +93,19 @@ def test_state_there_and_back_is_exact(kind) -> None:
     torch.testing.assert_close(second.parameters, straight.parameters, rtol=0, atol=0)
     torch.testing.assert_close(second.state(), straight.state(), rtol=0, atol=0)
     assert all(isinstance(value, Tensor) for value in straight.state().values())
+
+
+@pytest.mark.parametrize("kind", ["adam", "muon"])
+def test_weight_decay_shrinks_before_the_update_and_leaves_moments_alone(kind) -> None:
+    start = [draw(4, 6, path="a"), draw(5, path="b")]
+    decayed, plain = ([nn.Parameter(p.clone()) for p in start] for _ in range(2))
+    one, other = ObjectOptimiser(decayed, kind, weight_decay=0.5), ObjectOptimiser(plain, kind)
+    for step in range(3):
+        before = [(p.detach().clone(), q.detach().clone()) for p, q in zip(decayed, plain, strict=True)]
+        for p, q in zip(decayed, plain, strict=True):
+            p.grad = draw(*p.shape, path=f"g{step}")
+            q.grad = p.grad.clone()
+        one.step(0.1)
+        other.step(0.1)
+        for p, q, (p0, q0) in zip(decayed, plain, before, strict=True):
+            torch.testing.assert_close(p.detach() - 0.95 * p0, q.detach() - q0)

@@ -26,6 +26,8 @@ def assert_one_line(error: pytest.ExceptionInfo[BaseException], argument: str) -
         ("lr", {"lr": {"a": float("nan")}}),
         ("optimiser", {"optimiser": "sgd"}),
         ("clip", {"clip": 0.0}),
+        ("weight_decay", {"weight_decay": -0.1}),
+        ("weight_decay", {"weight_decay": float("nan")}),
         ("clip", {"clip": float("inf")}),
     ],
 )

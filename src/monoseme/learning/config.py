@@ -31,6 +31,9 @@ class TrainConfig:
         ``"adam"``, or ``"muon"`` for the 2-D parameters with Adam for the others.
     schedule
         Factor on `lr` over the steps.
+    weight_decay
+        Decoupled from the gradient (AdamW, Loshchilov & Hutter 2019): every parameter is multiplied by
+        1 - lr · factor · weight_decay at each step. 0 for none.
     clip
         Largest norm of an object's whole gradient; longer ones are scaled down. ``None`` for no clipping.
     seed
@@ -46,6 +49,7 @@ class TrainConfig:
     lr: float | Mapping[str, float] = 1e-3
     optimiser: Literal["adam", "muon"] = "adam"
     schedule: Schedule = field(default_factory=Schedule)
+    weight_decay: float = 0.0
     clip: float | None = None
     seed: int = 0
     log_every: int = 50
@@ -63,6 +67,8 @@ class TrainConfig:
                 raise refuse("lr", "be positive and finite", self.lr, "Start from 1e-3.")
         if self.optimiser not in ("adam", "muon"):
             raise refuse("optimiser", 'be "adam" or "muon"', self.optimiser, "Choose one of the two.")
+        if not (_is_number(self.weight_decay) and 0 <= self.weight_decay < math.inf):
+            raise refuse("weight_decay", "be 0 or more, and finite", self.weight_decay, "Use 0 for none.")
         if self.clip is not None and not (_is_number(self.clip) and self.clip > 0 and math.isfinite(self.clip)):
             raise refuse("clip", "be positive and finite, or None for no clipping", self.clip, "Start from 1.0.")
 
@@ -84,6 +90,12 @@ class TrainConfig:
         plain["lr"] = self.rates(self.lr) if isinstance(self.lr, Mapping) else float(self.lr)
         plain["clip"] = None if self.clip is None else float(self.clip)
         del plain["checkpoint_every"]
+        # what older runs did not know is named only where it is used: their checkpoints are still theirs
+        plain["weight_decay"] = float(self.weight_decay)
+        if not self.weight_decay:
+            del plain["weight_decay"]
+        if self.schedule.start is None:
+            del plain["schedule"]["start"]
         return plain
 
 

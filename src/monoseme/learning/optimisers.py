@@ -21,13 +21,17 @@ class ObjectOptimiser:
     parameters
         Those of one object. Frozen ones (``requires_grad=False``) are left out.
     kind
-        ``"adam"``: Kingma & Ba 2015, betas (0.9, 0.999), eps 1e-8, no weight decay.
-        ``"muon"``: Jordan et al. 2024 in torch's version: Nesterov momentum 0.95, five Newton-Schulz steps in bfloat16,
-        no weight decay. Updates are scaled to the size of Adam's (factor 0.2 √max(A, B), Liu et al. 2025,
+        ``"adam"``: Kingma & Ba 2015, betas (0.9, 0.999), eps 1e-8.
+        ``"muon"``: Jordan et al. 2024 in torch's version: Nesterov momentum 0.95, five Newton-Schulz steps in bfloat16.
+        Updates are scaled to the size of Adam's (factor 0.2 √max(A, B), Liu et al. 2025,
         arXiv 2502.16982), so that one learning rate serves both parts.
+    weight_decay
+        Decoupled: parameters are multiplied by 1 - lr · weight_decay before the update, in both parts.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], kind: Literal["adam", "muon"]) -> None:
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], kind: Literal["adam", "muon"], weight_decay: float = 0.0
+    ) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         if not self.parameters:
             raise refuse("objects", "have parameters to train", "none", "Unfreeze some with requires_grad_().")
@@ -37,9 +41,9 @@ class ObjectOptimiser:
         if flat:
             if not hasattr(torch.optim, "Muon"):
                 raise refuse("optimiser", 'be "adam" with this torch', "muon", "Muon needs torch 2.9 or later.")
-            self._parts["muon"] = torch.optim.Muon(flat, weight_decay=0.0, adjust_lr_fn="match_rms_adamw")
+            self._parts["muon"] = torch.optim.Muon(flat, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
         if others:
-            self._parts["adam"] = torch.optim.Adam(others, fused=True)
+            self._parts["adam"] = torch.optim.AdamW(others, weight_decay=weight_decay, fused=True)
 
     def place(self, x: Tensor) -> Tensor:
         """`x` on the device and in the dtype of the object's first parameter; itself when it is there already."""

@@ -70,7 +70,8 @@ class Run:
             for name, thing in self.objects.items():
                 thing.load_state(found.objects[name])
         self.optimisers = {
-            name: ObjectOptimiser(thing.parameters(), self.config.optimiser) for name, thing in self.objects.items()
+            name: ObjectOptimiser(thing.parameters(), self.config.optimiser, self.config.weight_decay)
+            for name, thing in self.objects.items()
         }
         if found is not None:
             for name, optimiser in self.optimisers.items():

@@ -19,6 +19,9 @@ class Schedule:
     ----------
     warmup
         Steps over which the factor rises linearly; the first full step is ``warmup``. 0 for none.
+    start
+        Share of the peak rate at step 0 of a warm-up, in 0..1; ``None`` rises from zero at the step before, so that
+        step 0 has 1 / ``warmup``.
     decay
         ``"constant"``, or ``"cosine"``: half a cosine from 1 at the end of the warm-up towards `floor`.
     floor
@@ -28,6 +31,7 @@ class Schedule:
     warmup: int = 0
     decay: Literal["cosine", "constant"] = "constant"
     floor: float = 0.0
+    start: float | None = None
 
     def __post_init__(self) -> None:
         if self.warmup < 0:
@@ -36,6 +40,8 @@ class Schedule:
             raise refuse("decay", 'be "cosine" or "constant"', self.decay, "Choose one of the two.")
         if not 0.0 <= self.floor <= 1.0:
             raise refuse("floor", "lie in 0..1, a share of the peak rate", self.floor, "Use 0.1 for a tenth.")
+        if self.start is not None and not 0.0 <= self.start <= 1.0:
+            raise refuse("start", "lie in 0..1, a share of the peak rate, or be None", self.start, "Use 0.1.")
 
     def factor(self, step: int, steps: int) -> float:
         """Factor on the learning rate at `step`, counted from 0, of `steps`.
@@ -46,9 +52,13 @@ class Schedule:
         [0.25, 0.5, 1.0, 1.0, 1.0]
         >>> Schedule(decay="cosine", floor=0.1).factor(50, 100)
         0.55
+        >>> [Schedule(warmup=4, start=0.5).factor(step, 100) for step in (0, 2, 4)]
+        [0.5, 0.75, 1.0]
         """
         if step < self.warmup:
-            return (step + 1) / self.warmup
+            if self.start is None:
+                return (step + 1) / self.warmup
+            return self.start + (1.0 - self.start) * step / self.warmup
         if self.decay == "constant":
             return 1.0
         done = (step - self.warmup) / max(steps - self.warmup, 1)
