@@ -35,7 +35,7 @@ def made_certification(features: int = 4096, seed: int = 0, notes: tuple[str, ..
     numbers = [
         *(_share(v, sum(c.verdict == v for c in live), len(live)) for v in ("stable", "unstable", "unknown")),
         _share("dead_share", features - len(live), features),
-        Outcome("loss", 41.27, "‖x‖²", better="lower", note="E‖Wz + b - x‖² + 2λ E Σ z"),
+        Outcome("loss", 41.27, "‖x‖²", better="lower", note="E‖zW + b - x‖² + 2λ E Σ z"),
         Outcome("reconstruction", 30.11, "‖x‖²", better="lower"),
         Outcome("l0", 21.7, "latents/row"),
         Outcome(

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
-from monoseme.core.errors import refuse
+from monoseme.core.errors import UserError, refuse
 from monoseme.explorer.static import check_pages, write_certificates
 from monoseme.optimality import Certification
 from monoseme.records import CertificateSettings, CertificateTable, FeatureColumns, PairPoints
-from monoseme.records.certificates import VERDICTS, check_place
+from monoseme.records.certificates import VERDICTS, check_place, kept_facts
 
-__all__ = ["certificate_page", "certificates_record", "check_out"]
+__all__ = ["OPTIONS", "certificate_page", "certificates_record", "check_out", "fingerprint"]
 
 POINTS = 4000  # pairs that are kept, of the largest strain: more could not be told apart on a chart
 PAGES = "certificate"  # folder of the page, beside the record
+OPTIONS = "Options"  # fact that says what the record was asked for
+KNOWN_AS = {"rows": "Rows", "held_out_rows": "Rows held out", "width": "Width of a row", "codes": "Codes",
+            "split": "Split", "seed": "Seed"}  # fmt: skip
+LEFT_OUT = ("latents",)  # "Features" says it
 
 
 def certificates_record(
@@ -35,8 +43,8 @@ def certificates_record(
     certification
         The verdicts.
     atoms
-        (G, d) atoms of the dictionary. With them the chart of pairs has points, each feature beside the one that
-        strains it most; without, none.
+        (G, d) atoms of the dictionary, if the certification does not hold its own. The chart of pairs has a point for
+        each feature beside the one that strains it most; without atoms, none.
     title
         Heading of the page.
     facts
@@ -51,16 +59,16 @@ def certificates_record(
         **(facts or {}),
         "Features": f"{len(columns):,}",
         "λ": f"{certification.lam:.6g}",
-        "Verdicts about": "exactly these rows" if certification.about == "rows" else "the population of rows",
+        "Verdicts about": certification.subject,
         "Bias": bias,
-        **{str(name): str(value) for name, value in certification.provenance.items()},
+        **{KNOWN_AS.get(n, n): _said(value) for n, value in certification.provenance.items() if n not in LEFT_OUT},
         "Versions": f"monoseme {version('monoseme')}, numpy {np.__version__}",
     }
     return CertificateTable(
         title or "Certificates",
         CertificateSettings(float(certification.lam), certification.about, certification.learned_bias),
         columns,
-        _pairs(columns, atoms),
+        _pairs(columns, certification.atoms if atoms is None else _halves(columns, atoms)),
         numbers=tuple(certification.numbers.values()),
         kkt=tuple(certification.kkt.values()),
         facts=said,
@@ -71,21 +79,65 @@ def certificates_record(
 def certificate_page(table: CertificateTable, out: Path | str) -> Path:
     """Keep the record in `out` and write its page; returns the path of the page.
 
+    A record that is there is replaced only by one of the same options, or where none were named by the same one.
+
     Raises
     ------
     UserError
-        When `out` holds a record or a page that this function did not write; nothing is changed then.
+        When `out` holds another record, or a record or page that this function did not write; nothing is changed then.
     """
-    check_out(out)
+    options = table.facts.get(OPTIONS)
+    check_out(out, options)
+    if options is None and not _same(table, out):
+        raise refuse("out", "hold no other certificates", out, "Choose another folder; nothing was changed.")
     page = write_certificates(table, Path(out) / PAGES)
     table.save(out)
     return page
 
 
-def check_out(out: Path | str) -> None:
-    """Refuse a folder in which `certificate_page` would replace what it did not write: before minutes of work."""
+def check_out(out: Path | str, options: str | None = None) -> None:
+    """Refuse a folder in which `certificate_page` would replace what is not its own: before minutes of work.
+
+    That is what it did not write, and a record made with other `options`.
+    """
     check_place(out)
     check_pages(Path(out) / PAGES)
+    earlier = kept_facts(out)
+    if options is not None and earlier is not None and earlier.get(OPTIONS) != options:
+        got = f"{out}, made with: {earlier.get(OPTIONS, 'others')}"
+        raise refuse("out", "hold no certificates of other options", got, "Choose another folder; nothing was changed.")
+
+
+def fingerprint(*parts: Any) -> str:
+    """Twelve hexadecimal digits of what was certified: the same for the same tensors, arrays and plain values."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, torch.nn.Module):
+            for name, tensor in part.state_dict().items():
+                total.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+        elif isinstance(part, np.ndarray):
+            total.update(np.ascontiguousarray(part).tobytes())
+        else:
+            total.update(json.dumps(part, sort_keys=True, default=str).encode())
+    return total.hexdigest()[:12]
+
+
+def _same(table: CertificateTable, out: Path | str) -> bool:
+    """Whether `out` holds nothing that `table` would not hold as well."""
+    if kept_facts(out) is None:
+        return True
+    try:
+        earlier = CertificateTable.load(out)
+    except UserError:
+        return True  # damaged: nothing could read it
+    facts = [{name: fact for name, fact in t.facts.items() if name != "Versions"} for t in (earlier, table)]
+    mine, its = vars(table.features), vars(earlier.features)
+    equal = all(np.array_equal(mine[name], its[name]) for name in mine)
+    return equal and facts[0] == facts[1] and earlier.settings == table.settings
+
+
+def _said(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and value >= 10_000 else str(value)
 
 
 def _columns(certification: Certification) -> FeatureColumns:
@@ -117,15 +169,20 @@ def _columns(certification: Certification) -> FeatureColumns:
     )
 
 
-def _pairs(columns: FeatureColumns, atoms: Float[np.ndarray, "G d"] | None) -> PairPoints:
+def _halves(columns: FeatureColumns, atoms: Float[np.ndarray, "G d"]) -> Float[np.ndarray, "K d"] | None:
+    """The atom of every feature, from those of the blocks; none for blocks of several dimensions."""
+    w = atoms.astype(np.float64)
+    w /= np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-300)
+    return w[columns.block] * columns.side[:, None] if (columns.side != 0).all() else None
+
+
+def _pairs(columns: FeatureColumns, atoms: Float[np.ndarray, "K d"] | None) -> PairPoints:
     """Every feature beside the one that strains it most; the pairs of the largest strain."""
-    if atoms is None or not (columns.side != 0).all():  # a block of several dimensions has no one atom
+    if atoms is None:
         none, empty = np.zeros(0, np.int32), np.zeros(0)
         return PairPoints(none, none, empty, empty)
     first = np.flatnonzero(columns.strain_partner >= 0)
     first = first[np.argsort(-columns.strain[first], kind="stable")[:POINTS]]
     second = columns.strain_partner[first]
-    w = atoms.astype(np.float64)
-    w /= np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-300)
-    one, other = (w[columns.block[index]] * columns.side[index, None] for index in (first, second))
-    return PairPoints(first.astype(np.int32), second, columns.strain[first], np.clip((one * other).sum(1), -1, 1))
+    cosine = (atoms[first] * atoms[second]).sum(1)
+    return PairPoints(first.astype(np.int32), second, columns.strain[first], np.clip(cosine, -1, 1))

@@ -29,6 +29,7 @@ BATCH = 4096
 PRODUCTS = 1 << 24  # of rows with latents that are held at once: 128 MB
 HELD_OUT = 0.2  # of rows in memory, for a verdict about the population
 L1_ONLY = "L1-equivalent stability: the verdict is about the L1 problem on these codes, not the training loss"
+OWN_LAM = "Units of x: of an own fit, float(featurizer.units.scale) times its lam."
 Codes = Any  # dense array or tensor, scipy sparse matrix, or Code
 
 
@@ -64,19 +65,21 @@ def certify(
     bias
         (d,); zero when left out. A featurizer brings its own.
     lam
-        λ of E‖Wz + b - x‖² + 2λ‖z‖₁, units of x (half of an SAE's usual l1 coefficient). ``None``: the λ that the codes
-        behave like (least squares of K2); refused when that is not positive. It changes the numbers in loss units, not
-        the verdicts of codes as they are.
+        λ of E‖zW + b - x‖² + 2λ‖z‖₁, units of x: half of an SAE's usual l1 coefficient. ``fit`` takes it in training
+        units: of one of ours it is ``float(featurizer.units.scale)`` times that. ``None``: the λ that the codes behave
+        like (least squares of K2); refused when that is not positive. It changes the numbers in loss units, not the
+        verdicts of codes as they are.
     learned_bias
         Whether the bias is free to move (then the hull condition applies), or fixed (the cone).
     about
-        ``"rows"``: verdicts about exactly these rows; the default for arrays. ``"population"``: certificates must hold
-        on held-out rows too; the default for a featurizer on a store, whose "test" split is then held out (so it cannot
-        be the `split`). Of rows in memory, a fifth is.
+        ``"rows"``: verdicts about exactly these rows. ``"population"``: certificates must hold on held-out rows too.
+        ``None``, the default: ``"rows"`` when atoms and codes are given as arrays (or what `settings` say);
+        ``"population"`` for a featurizer, on a store as on an array. Of a store the "test" split is held out (so it
+        cannot be the `split`); of rows in memory a fifth. Which it was stands in ``.about``, in the table, on the page.
     split, max_rows
         Rows of the store to certify on: which split, and at most how many (the first of its shuffled order).
     settings
-        Effort; see `optimality.certify.CertifySettings`. `about` goes before its own.
+        Effort; see `optimality.certify.CertifySettings`. Its own `about` counts for arrays only, without `about` here.
     seed
         Of which rows are held out, and which are drawn.
 
@@ -121,7 +124,7 @@ def _arrays(
 ) -> Certification:
     given = None if isinstance(codes, str) else reading.as_code(codes, len(rows), len(w))
     keep = ~_away(len(rows), seed) if settings.about == "population" else np.ones(len(rows), bool)
-    parts = [None if given is None else _rows_of(given, np.flatnonzero(mask)) for mask in (keep, ~keep)]
+    parts = [None if given is None else reading.rows_of(given, np.flatnonzero(mask)) for mask in (keep, ~keep)]
     whole = reading.latents(w, b, given, learned_bias) if given is not None else None
     signed = whole is not None and whole.n_latents != len(w)
     made = [reading.latents(w, b, part, learned_bias, signed=signed) if part is not None else None for part in parts]
@@ -160,7 +163,9 @@ def _in_order(source: RowSource, n_latents: int) -> RowsInOrder:
 
 def _needed(lam: float | None) -> float:
     if lam is None:
-        raise refuse("lam", "be given to solve for the codes", "nothing", "It weighs the penalty 2·lam·‖z‖₁.")
+        raise refuse(
+            "lam", "be given to solve for the codes", "nothing", f"It is half of the l1 coefficient. {OWN_LAM}"
+        )
     return lam
 
 
@@ -172,19 +177,9 @@ def _implied(rows: RowsInOrder, latents: Latents) -> float:
         n, moment, mass = n + len(x), moment + z.T @ r, mass + np.asarray(z.sum(0)).ravel()
     lam = implied_lam(np.asarray(mass) / n, np.asarray(moment) / n, latents.atoms)
     if not lam > 0:
-        fix = "Give lam; half of the l1 coefficient it was trained with, in units of x."
+        fix = f"Give half of the l1 coefficient it was trained with. {OWN_LAM}"
         raise refuse("lam", "be given: the codes show no shrinkage to read it from", f"{lam:.3g}", fix)
     return lam
-
-
-def _rows_of(code: Code, index: np.ndarray) -> Code:
-    """Rows of a code by number."""
-    counts = code.l0[index]
-    indptr = torch.zeros(len(index) + 1, dtype=torch.int64)
-    torch.cumsum(counts, 0, out=indptr[1:])
-    starts = code.indptr[:-1][index]
-    entries = torch.repeat_interleave(starts - indptr[:-1], counts) + torch.arange(int(indptr[-1]))
-    return Code(indptr, code.indices[entries], code.values[entries], code.n_blocks)
 
 
 def _featurizer(
@@ -226,7 +221,8 @@ def _featurizer(
     )
     if codes == "resolved":
         found = replace(found, notes=(*notes, *found.notes))
-    return replace(found, provenance={**found.provenance, "codes": codes, "split": split, "seed": seed})
+    where = {"split": split} if isinstance(data, ActivationStore) else {}
+    return replace(found, provenance={**found.provenance, "codes": codes, **where, "seed": seed})
 
 
 def _blocks(
@@ -242,7 +238,7 @@ def _blocks(
     if codes != "as-is":
         raise refuse("codes", "be 'as-is' for blocks", repr(codes), "Solve them with optimality.blocks.resolve first.")
     if lam is None:
-        raise refuse("lam", "be given for blocks", "nothing", "It weighs the penalty 2·lam·Σ‖z_g‖, units of x.")
+        raise refuse("lam", "be given for blocks", "nothing", f"It weighs 2·lam·Σ‖z_g‖. {OWN_LAM}")
     lam = check_lam(lam)
     frames, bias = f.atoms.double().cpu(), f.bias.double().cpu()
     away = None if held is None else _encode(f, held)
@@ -258,7 +254,10 @@ def _blocks(
         wide=settings.wide,
     )
     notes = (L1_ONLY.replace("L1", "ℓ2,1"), *found.notes)
-    return Certification(found.features, found.numbers, found.kkt, lam, settings.about, learned_bias, notes)
+    provenance = {"rows": len(rows), "latents": len(frames), "width": rows.d_in, "codes": codes}
+    if held is not None:
+        provenance["held_out_rows"] = len(held)
+    return Certification(found.features, found.numbers, found.kkt, lam, settings.about, learned_bias, notes, provenance)
 
 
 def _away(n: int, seed: int) -> np.ndarray:

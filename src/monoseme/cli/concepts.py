@@ -13,7 +13,13 @@ from jaxtyping import Float64
 
 import monoseme as ms
 from monoseme.api import rows_of
-from monoseme.api.certificates_record import certificate_page, certificates_record, check_out
+from monoseme.api.certificates_record import (
+    OPTIONS,
+    certificate_page,
+    certificates_record,
+    check_out,
+    fingerprint,
+)
 from monoseme.cli.options import Count, Folder, Split
 from monoseme.core.errors import refuse
 from monoseme.core.rows import Batch
@@ -33,7 +39,7 @@ class Hypothesis:
     store: Annotated[str, tyro.conf.arg(metavar="FOLDER|URL")]
     """Store with the rows."""
     lam: Annotated[float, tyro.conf.arg(metavar="X")]
-    """λ of E‖Wz + b - x‖² + 2λ‖z‖₁ of the dictionary to come, in units of the rows."""
+    """λ of E‖zW + b - x‖² + 2λ‖z‖₁ of the dictionary to come, in units of the rows."""
     names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="(optional)")] = ()
     """Of the directions, in their order."""
     fixed_bias: bool = False
@@ -43,7 +49,7 @@ class Hypothesis:
     max_rows: Count = None
     """At most so many rows."""
     out: Folder = None
-    """Folder for record and page."""
+    """Folder for record and page. One with certificates of other options is refused."""
     title: str = ""
     """Heading of the page."""
     seed: int = 0
@@ -58,6 +64,9 @@ class Hypothesis:
             raise refuse("--names", "be left out with labels", " ".join(self.names), "Labels have names already.")
         directions = None if labelled else array(Path(self.concepts), "CONCEPTS.npy")
         store = ms.ActivationStore.open(self.store)
+        options = self._options(directions, store)
+        if self.out is not None:
+            check_out(self.out, options)
         batch = drawn(store, self.split, self.max_rows, self.seed)
         on, names = labels_of(store, batch.sample) if labelled else (None, self.names or None)
         found = ms.optimality.hypothesis(
@@ -70,11 +79,20 @@ class Hypothesis:
         )
         print(found.table())
         if self.out is not None:
-            facts = {"Rows of": f"{store.manifest['model']['name']}, {store.manifest['hook']}"}
+            facts = {"Rows of": f"{store.manifest['model']['name']}, {store.manifest['hook']}", OPTIONS: options}
             facts |= {f"Feature {j}": f"{name}: {found.fates[j]}" for j, name in enumerate(found.names)}
             title = self.title or "Concepts as a dictionary"
-            table = certificates_record(found.certification, directions, title=title, facts=facts)
+            table = certificates_record(found.certification, title=title, facts=facts)
             print(f"\npage  {certificate_page(table, self.out)}")
+
+    def _options(self, directions: np.ndarray | None, store: ActivationStore) -> str:
+        """What decides the result: options, concepts and store, the last two by their contents."""
+        rows = "all" if self.max_rows is None else f"{self.max_rows:,}"
+        concepts = LABELS if directions is None else fingerprint(directions, self.names)
+        return (
+            f"lam {self.lam:.12g}, bias {'fixed' if self.fixed_bias else 'learned'}, split {self.split}, "
+            f"max-rows {rows}, seed {self.seed}, concepts {concepts}, store {fingerprint(store.manifest)}"
+        )
 
 
 def drawn(store: ActivationStore, split: str, most: int | None, seed: int) -> Batch:

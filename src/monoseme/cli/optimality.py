@@ -11,11 +11,16 @@ import tyro
 
 import monoseme as ms
 from monoseme.api import rows_of, store_of
-from monoseme.api.certificates_record import certificate_page, certificates_record, check_out
+from monoseme.api.certificates_record import (
+    OPTIONS,
+    certificate_page,
+    certificates_record,
+    check_out,
+    fingerprint,
+)
 from monoseme.cli.concepts import Hypothesis, array, drawn
 from monoseme.cli.options import Count, Folder, Number, Place, Split
 from monoseme.core.errors import UserError, refuse
-from monoseme.core.outcome import plural
 from monoseme.core.rows import ArrayRows
 from monoseme.featurizers import Featurizer
 from monoseme.optimality import Certification
@@ -36,19 +41,20 @@ class Certify:
     store: Place = None
     """Store with the rows; the run's own by default."""
     lam: Number = None
-    """λ of E‖Wz + b - x‖² + 2λ‖z‖₁ in units of the rows (half of an l1 coefficient); read from the codes by default."""
+    """λ of E‖zW + b - x‖² + 2λ‖z‖₁ in units of the rows: half of an l1 coefficient. Of an own fit it is the scale of
+    its units times its --lam. Read from the codes by default."""
     codes: Literal["as-is", "resolved"] = "as-is"
     """The dictionary's own codes, or the optimal ones on its atoms at --lam."""
     about: Literal["rows", "population"] = "population"
-    """Verdicts about exactly these rows, or about all rows like them: a proof must hold on held-out rows too."""
+    """Verdicts about exactly these rows, or about all rows like them: a proof must hold on the split "test" too."""
     fixed_bias: bool = False
     """Judge with a bias that must stay as it is."""
     split: Split = "train"
     """Which rows of the store."""
     max_rows: Count = None
-    """At most so many rows."""
+    """At most so many rows, and at most so many held-out ones."""
     out: Folder = None
-    """Folder for record and page."""
+    """Folder for record and page. One with certificates of other options is refused."""
     title: str = ""
     """Heading of the page."""
     seed: int = 0
@@ -60,6 +66,8 @@ class Certify:
             check_out(self.out)
         featurizer = ms.load(self.dictionary)
         store = _store(self.dictionary, self.store)
+        if self.out is not None:
+            check_out(self.out, self._options(featurizer, store))
         found = ms.certify(
             featurizer,
             store,
@@ -71,9 +79,19 @@ class Certify:
             max_rows=self.max_rows,
             seed=self.seed,
         )
-        print(listing(found))
+        print(found.table(SHOWN))
         if self.out is not None:
             print(f"\npage  {self._page(found, featurizer, store)}")
+
+    def _options(self, featurizer: Featurizer, store: ActivationStore) -> str:
+        """What decides the result: options, dictionary and store, the last two by their contents."""
+        lam = "read from the codes" if self.lam is None else f"{self.lam:.12g}"
+        rows = "all" if self.max_rows is None else f"{self.max_rows:,}"
+        return (
+            f"lam {lam}, codes {self.codes}, about {self.about}, bias {'fixed' if self.fixed_bias else 'learned'}, "
+            f"split {self.split}, max-rows {rows}, seed {self.seed}, dictionary {fingerprint(featurizer)}, "
+            f"store {fingerprint(store.manifest)}"
+        )
 
     def _page(self, found: Certification, featurizer: Featurizer, store: ActivationStore) -> Path:
         assert self.out is not None
@@ -81,11 +99,10 @@ class Certify:
         facts = {
             "Dictionary": f"{name}, {featurizer.n_blocks:,} blocks of size {featurizer.block_size}",
             "Rows of": f"{model['name']} ({model['weights']}), {store.manifest['hook']}",
+            OPTIONS: self._options(featurizer, store),
         }
-        atoms = featurizer.atoms.detach().cpu().numpy()
         table = certificates_record(
             found,
-            atoms[:, 0] if atoms.shape[1] == 1 else None,
             title=self.title or f"Certificates of {name} on {model['name']}, {store.manifest['hook']}",
             facts=facts,
         )
@@ -99,7 +116,7 @@ class Wide:
     store: Annotated[str, tyro.conf.arg(metavar="FOLDER|URL")]
     """Store with the rows."""
     lam: Lam
-    """λ of E‖Wz + b - x‖² + 2λ‖z‖₁, in units of the rows."""
+    """λ of E‖zW + b - x‖² + 2λ‖z‖₁, in units of the rows."""
     split: Split = "train"
     """Which rows."""
     max_rows: Count = None
@@ -114,7 +131,7 @@ class Wide:
         if self.max_rows is not None and self.max_rows < len(rows):
             rows = ArrayRows(drawn(store, self.split, self.max_rows, self.seed).x)
         limit = ms.optimality.wide_limit(rows, self.lam)
-        rays = "not known (too many rows to hold in memory)" if limit.rays is None else f"{limit.rays:,}"
+        rays = "not known (too many rows to hold in memory)" if limit.rays is None else f"{limit.rays:,}{limit.reading}"
         kind = "the mean" if limit.is_mean else "the geometric median" if limit.is_median else "between mean and median"
         lines = [
             ("rows", f"{len(rows):,}"),
@@ -160,22 +177,6 @@ class Optimality:
     def run(self) -> None:
         """Do it."""
         self.verb.run()
-
-
-def listing(found: Certification) -> str:
-    """Counts, numbers, and the unstable features of the largest removable loss in words."""
-    counts = {v: sum(f.verdict == v for f in found.features) for v in ("unstable", "stable", "unknown")}
-    said = ", ".join(f"{n:,} {'not known' if v == 'unknown' else v}" for v, n in counts.items())
-    total = len(found.features)
-    lines = [*(f"note: {note}" for note in found.notes), f"{total:,} {plural(total, 'features')}: {said}", ""]
-    named = [(o.name, str(o)) for o in (*found.numbers.values(), *found.kkt.values())]
-    lines.append(_table([("lam", f"{found.lam:.6g}"), *named]))
-    worst = sorted((f for f in found.features if f.verdict == "unstable"), key=lambda f: -f.removable_loss)
-    if worst:
-        first = min(SHOWN, len(worst))
-        lines += ["", f"{first} of {len(worst):,} unstable, by the loss that is removable for certain (‖x‖²):"]
-        lines += [f"  {f.removable_loss:<10.3g}{f.words}" for f in worst[:SHOWN]]
-    return "\n".join(lines)
 
 
 def column(path: Path) -> np.ndarray:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from monoseme.core.outcome import Outcome
+from monoseme.core.outcome import Outcome, plural
 
 __all__ = ["Certification", "FeatureCertificate", "Verdict", "Witness"]
 
 Verdict = Literal["stable", "unstable", "unknown"]
+# verdicts in the order in which they are counted, and the word for each
+COUNTED: tuple[tuple[Verdict, str], ...] = (("unstable", "unstable"), ("stable", "stable"), ("unknown", "not known"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +105,9 @@ class FeatureCertificate:
         return f"feature {self.feature} is {self.verdict}: {self.why}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certification:
-    """Verdicts on a dictionary.
+    """Verdicts on a dictionary. ``print(c.table())`` shows them, ``ms.page(c, out=...)`` draws them.
 
     Attributes
     ----------
@@ -112,14 +116,18 @@ class Certification:
     numbers
         Outcomes of the whole: shares of the verdicts, loss, removable share, L0, what share is decided.
     kkt
-        Audit of the first-order conditions K1-K3 by name.
+        Audit of the first-order conditions K1-K3 by name: how far codes and atoms are from optimal.
     lam
-        λ of E‖Wz + b - x‖² + 2λ‖z‖₁ used for every number in loss units.
+        λ of E‖zW + b - x‖² + 2λ‖z‖₁ used for every number in loss units.
     about
         ``"rows"``: verdicts hold for exactly these rows. ``"population"``: a noise floor and a check on held-out rows
         stand between a sample and a verdict.
     notes
         What was changed on the way (atoms rescaled, ...), and what the verdict does not mean.
+    provenance
+        How many rows, how many held out, which codes.
+    atoms
+        (K, d) unit atoms of the features, for the chart of pairs; ``None`` for blocks of several dimensions.
     """
 
     features: tuple[FeatureCertificate, ...]
@@ -130,10 +138,14 @@ class Certification:
     learned_bias: bool
     notes: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    atoms: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return f"Certification({self.summary}; lam {self.lam:.6g}, about {self.subject})"
 
     @property
     def loss(self) -> Outcome:
-        """E‖Wz + b - x‖² + 2λ‖z‖₁ of the dictionary as given."""
+        """E‖zW + b - x‖² + 2λ‖z‖₁ of the dictionary as given."""
         return self.numbers["loss"]
 
     @property
@@ -146,16 +158,75 @@ class Certification:
         """Loss above `wide_bound`: what infinitely many atoms could still win."""
         return self.numbers["gap"]
 
+    @property
+    def summary(self) -> str:
+        """Counts of the verdicts, a few words."""
+        total = len(self.features)
+        counts = ", ".join(f"{self.count(verdict):,} {word}" for verdict, word in COUNTED)
+        return f"{total:,} {plural(total, 'features')}: {counts}"
+
+    @property
+    def subject(self) -> str:
+        """What the verdicts are about, with the number of rows."""
+        rows, held = (self.provenance.get(name) for name in ("rows", "held_out_rows"))
+        if self.about == "rows":
+            return "exactly these rows" if rows is None else f"exactly these {rows:,} {plural(rows, 'rows')}"
+        if rows is None or held is None:
+            return "the population of rows"
+        return f"the population of rows (certified on {rows:,}, checked on {held:,} held out)"
+
     def count(self, verdict: Verdict) -> int:
         """How many features have that verdict."""
         return sum(feature.verdict == verdict for feature in self.features)
 
+    def reasons(self) -> dict[str, int]:
+        """Why features are unknown: how many for each reason, most frequent first.
+
+        What a reason says behind a colon is about one feature, and left out here.
+        """
+        why = Counter(f.why.partition(":")[0] for f in self.features if f.verdict == "unknown")
+        return dict(why.most_common())
+
     def table(self, most: int = 20) -> str:
-        """Text: the numbers, then the features with the largest removable loss."""
-        lines = [f"{outcome.name:18} {outcome}" for outcome in (*self.numbers.values(), *self.kkt.values())]
-        worst = sorted(self.features, key=lambda f: -f.removable_loss)[:most]
-        lines += ["", "removable  strain    density  feature"]
-        lines += [
-            f"{f.removable_loss:9.2e}  {f.strain:8.3g}  {f.density:7.4f}  {f.words}" for f in worst if f.removable_loss
-        ]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        """Text: verdicts and what they are about, caveats, numbers, the unstable features of largest removable loss."""
+        bias = "learned" if self.learned_bias else "fixed"
+        lines = [self.summary, *(f"  not known: {n:,} because {why}" for why, n in self.reasons().items())]
+        lines += [f"about {self.subject}; λ {self.lam:.6g}; {bias} bias", *(f"note: {note}" for note in self.notes)]
+        return "\n".join([*lines, "", *self._numbers(), "", *self._worst(most)])
+
+    def _numbers(self) -> list[str]:
+        """Aligned: name, value with unit, and what it is."""
+        shown = [(o.name.replace("_", " "), str(o), o.note if o.known else "") for o in self._outcomes()]
+        wide = [max((len(row[i]) for row in shown), default=0) for i in (0, 1)]
+        return [f"{name:{wide[0]}}  {value:{wide[1]}}  {note}".rstrip() for name, value, note in shown]
+
+    def _outcomes(self) -> tuple[Outcome, ...]:
+        return (*self.numbers.values(), *self.kkt.values())
+
+    def _worst(self, most: int) -> list[str]:
+        bad = sorted((f for f in self.features if f.verdict == "unstable"), key=lambda f: -f.removable_loss)
+        if not bad:
+            return ["no feature is proven unstable"]
+        shown = bad[: max(most, 0)]
+        lines = [f"{len(shown):,} of {len(bad):,} unstable, by the loss that is removable for certain (‖x‖²):"]
+        lines.append("removable  strain    density  feature")
+        return lines + [f"{f.removable_loss:9.2e}  {f.strain:8.3g}  {f.density:7.4f}  {f.words}" for f in shown]
+
+    def save(self, folder: Path | str) -> Path:
+        """Keep all of it, proofs included, as certification.json and certification.safetensors in `folder`.
+
+        Raises
+        ------
+        UserError
+            When a certification is kept there already; nothing is changed then.
+        """
+        from monoseme.optimality.keeping import save
+
+        return save(self, folder)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Certification:
+        """Read what `save` kept. Anything damaged or foreign is refused in one line that names the file."""
+        from monoseme.optimality.keeping import load
+
+        return load(folder)

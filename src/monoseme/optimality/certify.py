@@ -15,6 +15,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.stats import wilson
 from monoseme.optimality import conditions, gains
+from monoseme.optimality.caveats import far_from_optimal, few_rows
 from monoseme.optimality.certification import Certification, FeatureCertificate
 from monoseme.optimality.columns import Columns, columns
 from monoseme.optimality.deciding import About, Decision, decide
@@ -118,15 +119,25 @@ def certify_latents(
         features = tuple(replace(f, split_gain=float(gain[f.feature])) for f in features)
     numbers = _numbers(features, total, lam)
     numbers |= _wide(rows, latents, lam, numbers["loss"].value or 0.0, settings)
+    kkt = conditions.outcomes(total, latents.atoms, lam)
+    provenance = {"rows": latents.n_rows, "latents": latents.n_latents, "width": latents.atoms.shape[1]}
+    if kept is not None:
+        provenance["held_out_rows"] = kept[0].n_rows
+    away = None if kept is None else (kept[1], kept[0].n_rows)
+    caveats = (
+        *far_from_optimal(kkt, lam, latents.learned_bias),
+        *few_rows(by, latents.n_rows, away, settings.leak),
+    )
     return Certification(
         features=features,
         numbers=numbers,
-        kkt=conditions.outcomes(total, latents.atoms, lam),
+        kkt=kkt,
         lam=lam,
         about=settings.about,
         learned_bias=latents.learned_bias,
-        notes=latents.notes,
-        provenance={"rows": latents.n_rows, "latents": latents.n_latents, "width": latents.atoms.shape[1]},
+        notes=(*latents.notes, *caveats),
+        provenance=provenance,
+        atoms=latents.atoms,
     )
 
 
@@ -186,7 +197,7 @@ def _numbers(features: tuple[FeatureCertificate, ...], s: conditions.Sums, lam: 
         note = f"{count:,} of {len(live):,} live features"
         made[verdict] = Outcome(verdict, value, "share", low, high, n=len(live), n_unit="features", note=note)
     made["dead_share"] = Outcome("dead_share", (n - len(live)) / n, "share", better="lower", n=n, n_unit="features")
-    made["loss"] = Outcome("loss", loss, "‖x‖²", better="lower", note="E‖Wz + b - x‖² + 2λ E Σ z")
+    made["loss"] = Outcome("loss", loss, "‖x‖²", better="lower", note="E‖zW + b - x‖² + 2λ E Σ z")
     made["reconstruction"] = Outcome("reconstruction", s.square / s.n, "‖x‖²", better="lower")
     made["l0"] = Outcome("l0", s.entries / s.n, "latents/row")
     made["removable"] = Outcome(
@@ -212,7 +223,7 @@ def _wide(
         "gap": Outcome("gap", loss - bound, "‖x‖²", better="lower", note="loss above the wide bound"),
         "rays": unknown("rays", "atoms", "too many rows to hold in memory")
         if limit.rays is None
-        else Outcome("rays", float(limit.rays), "atoms", note="width at which the bound is reached"),
+        else Outcome("rays", float(limit.rays), "atoms", note=f"width at which the bound is reached{limit.reading}"),
     }
 
 

@@ -167,17 +167,19 @@ def outcomes(s: Sums, atoms: Float64[np.ndarray, "K d"], lam: float) -> dict[str
     scale = lam * float(np.sqrt(np.square(m).sum())) if live.any() else 1.0
     pairs = n * k - s.entries
     made = {
-        "k1_active": (np.sqrt(s.active_square / max(s.entries, 1)) / lam, "rms of ⟨w, r⟩ - λ on the support, in λ"),
-        "k1_active_worst": (s.active_worst / lam, "largest |⟨w, r⟩ - λ| on the support, in λ"),
-        "k1_inactive": (s.excess / lam, "largest ⟨w, r⟩ - λ off the support, in λ"),
-        "k1_violations": (s.violations / max(pairs, 1), "share of inactive (row, latent) pairs with ⟨w, r⟩ > λ"),
-        "k2": (np.linalg.norm(off) / scale, "‖E[z r] - λ m w‖ over all atoms, in units of ‖λ m‖"),
-        "k2_tangent": (np.linalg.norm(sideways) / scale, "the part of it that turns atoms"),
-        "k2_worst": (atom_residuals(s, atoms, lam)[0].max(initial=0.0), "‖E[z r] - λ m w‖ of the worst atom, in λ m"),
-        "k3": (np.linalg.norm(s.residual / n) / lam, "‖E r‖, in λ"),
-        "longest_residual": (s.longest / lam, "largest ‖r‖, in λ; at most 1 with K1-K3 proves a global optimum"),
+        "k1_active": (np.sqrt(s.active_square / max(s.entries, 1)) / lam, "λ", "codes that are on: rms of ⟨w, r⟩ - λ"),
+        "k1_active_worst": (s.active_worst / lam, "λ", "the worst code that is on: largest |⟨w, r⟩ - λ|"),
+        "k1_inactive": (s.excess / lam, "λ", "the worst code that is off: largest ⟨w, r⟩ - λ"),
+        "k1_violations": (s.violations / max(pairs, 1), "share", "of the codes that are off, those with ⟨w, r⟩ > λ"),
+        "k2": (np.linalg.norm(off) / scale, "‖λm‖", "all atoms: ‖E[z r] - λ m w‖"),
+        "k2_tangent": (np.linalg.norm(sideways) / scale, "‖λm‖", "the part of it that turns atoms"),
+        "k2_worst": (atom_residuals(s, atoms, lam)[0].max(initial=0.0), "λm", "the worst atom: ‖E[z r] - λ m w‖"),
+        "k3": (np.linalg.norm(s.residual / n) / lam, "λ", "bias: ‖E r‖"),
+        "longest_residual": (s.longest / lam, "λ", "largest ‖r‖; at most 1 with K1-K3 proves a global optimum"),
     }
-    found = {name: Outcome(name, float(value), "1", better="lower", note=note) for name, (value, note) in made.items()}
+    found = {
+        name: Outcome(name, float(value), unit, better="lower", note=note) for name, (value, unit, note) in made.items()
+    }
     loss = (s.square + 2 * lam * s.mass) / n
     defect = abs(loss - (s.signal - s.explained) / n) / loss if loss > 0 else 0.0
     note = "|loss - (E‖x - b‖² - E‖zW‖²)| ÷ loss; 0 with K1"

@@ -82,7 +82,7 @@ def objection(shown: Direction | Witness, held: Latents, held_by: Columns, j: in
     """What held-out rows say against a certificate of feature j; empty when nothing."""
     bad, n, most = held_out_leak(shown, held, held_by, j)
     if most > leak:
-        return f"{bad:,} of {n:,} held-out rows speak against the certificate (at most {leak:.1%} may)"
+        return f"held-out rows speak against the certificate: {bad:,} of {n:,} (at most {leak:.1%} may)"
     if held_out_gain(shown, held, j) <= 0:
         return "on held-out rows the gain of the certificate is not above 0 at 95 %"
     return ""

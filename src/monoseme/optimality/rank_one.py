@@ -26,6 +26,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from monoseme.core.errors import refuse
+from monoseme.optimality.reading import check_size
 from monoseme.optimality.wide import check_lam, huber
 
 __all__ = ["RankOne", "rank_one"]
@@ -139,4 +140,5 @@ def _values(values: np.ndarray | Tensor) -> Float64[np.ndarray, " n"]:
     array = np.asarray(array, np.float64)
     if not np.isfinite(array).all():
         raise refuse("values", "be finite", "NaN or infinity", "Drop those rows.")
+    check_size(array, "values")
     return array

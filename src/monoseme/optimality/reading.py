@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from monoseme.core.code import Code
 from monoseme.core.errors import refuse
 from monoseme.optimality.latents import Latents
 
-__all__ = ["as_bias", "as_code", "as_matrix", "latents"]
+__all__ = [
+    "LARGEST",
+    "as_bias",
+    "as_code",
+    "as_matrix",
+    "check_lam",
+    "check_number",
+    "check_size",
+    "latents",
+    "rows_of",
+]
+
+# of a number in rows, atoms, codes: with it squares of products, and their sums over 10^20 terms, stay finite
+LARGEST = 1e70
+SMALLER = "Divide rows, codes, bias and lam by one number."
 
 
 def as_matrix(value: object, argument: str, width: int | None = None) -> Float64[np.ndarray, "n d"]:
@@ -32,7 +48,19 @@ def as_matrix(value: object, argument: str, width: int | None = None) -> Float64
     if not finite.all():
         fix = "Drop it, or find what made it."
         raise refuse(argument, "be finite", f"NaN or infinity in row {int(np.argmin(finite))}", fix)
+    check_size(array, argument)
     return array
+
+
+def check_size(array: np.ndarray, argument: str, first: int = 0) -> None:
+    """Refuse finite numbers of which a square or a sum of squares would not be; `first` is the number of row 0."""
+    largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+    if largest > LARGEST:
+        row = first + int(np.abs(array).reshape(len(array), -1).max(1).argmax())
+        got = f"{largest:.3g} in row {row}"
+        raise refuse(
+            argument, f"hold numbers of at most {LARGEST:.0e}, so that sums of squares are finite", got, SMALLER
+        )
 
 
 def _plain(value: object) -> object:
@@ -41,6 +69,24 @@ def _plain(value: object) -> object:
         return value
     dense = value.detach().to_dense() if value.layout != torch.strided else value.detach()
     return (dense.double() if dense.is_floating_point() else dense).cpu().numpy()
+
+
+def check_lam(lam: float) -> float:
+    """λ as a float; it must be a positive finite number, of which the square is one too."""
+    fix = "It weighs the penalty 2·lam·‖z‖₁, in units of x."
+    if isinstance(lam, bool) or not isinstance(lam, Real) or not 0 < lam < math.inf:
+        raise refuse("lam", "be positive and finite", repr(lam), fix)
+    if lam > LARGEST:
+        raise refuse("lam", f"be at most {LARGEST:.0e}, so that its square is finite", repr(lam), fix)
+    return float(lam)
+
+
+def check_number(value: float, argument: str, low: float, high: float, fix: str) -> float:
+    """`value` as a float between both ends, the infinite one left out."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not (low <= value <= high and value < math.inf):
+        ends = f"be a number of at least {low:g}" + (f" and at most {high:g}" if high < math.inf else "")
+        raise refuse(argument, ends, repr(value), fix)
+    return float(value)
 
 
 def as_bias(bias: object, d: int) -> Float64[np.ndarray, " d"]:
@@ -68,7 +114,20 @@ def as_code(codes: object, n: int, n_blocks: int, block_size: int = 1) -> Code:
     if not bool(torch.isfinite(code.values).all()):
         bad = int((~torch.isfinite(code.values).all(1)).nonzero()[0])
         raise refuse("codes", "be finite", f"NaN or infinity in row {int(code.rows[bad])}", "Find what made it.")
+    largest = float(code.values.abs().max()) if len(code.values) else 0.0
+    if largest > LARGEST:
+        raise refuse("codes", f"hold numbers of at most {LARGEST:.0e}", f"{largest:.3g}", SMALLER)
     return code
+
+
+def rows_of(code: Code, index: Int64[np.ndarray, " m"]) -> Code:
+    """Rows of a code by number."""
+    counts = code.l0[index]
+    indptr = torch.zeros(len(index) + 1, dtype=torch.int64)
+    torch.cumsum(counts, 0, out=indptr[1:])
+    starts = code.indptr[:-1][index]
+    entries = torch.repeat_interleave(starts - indptr[:-1], counts) + torch.arange(int(indptr[-1]))
+    return Code(indptr, code.indices[entries], code.values[entries], code.n_blocks)
 
 
 def _from_scipy(codes: Any, n: int, n_blocks: int, block_size: int, fix: str) -> Code:
@@ -100,13 +159,16 @@ def unit(
 ) -> tuple[Float64[np.ndarray, "K d"], Float64[np.ndarray, " K"]]:
     """Unit atoms and the norms they had; atoms of norm zero stay zero, for they cannot be used."""
     norms = np.linalg.norm(atoms, axis=1)
-    off = np.abs(norms - 1) > 1e-6
+    off = (np.abs(norms - 1) > 1e-6) & (norms > 0)
     if off.any():
         low, high = norms[off].min(), norms[off].max()
         notes.append(
             f"{int(off.sum()):,} of {len(norms):,} atoms were not of norm 1 ({low:.3g} to {high:.3g}): they were "
             "rescaled, and their codes with them"
         )
+    if none := int((norms == 0).sum()):
+        are = "atom is" if none == 1 else "atoms are"
+        notes.append(f"{none:,} of {len(norms):,} {are} zero: nothing to rescale, and codes on it count as off")
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     return atoms * scale[:, None], norms
 

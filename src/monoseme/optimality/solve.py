@@ -11,6 +11,7 @@ Signed codes are nonnegative codes of the 2K atoms ±w_k, so all of this, and th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,12 +23,13 @@ from monoseme.core.seeds import rng
 from monoseme.optimality.gains import duplicates
 from monoseme.optimality.lasso import resolve
 from monoseme.optimality.objective import loss
-from monoseme.optimality.reading import as_matrix
-from monoseme.optimality.wide import check_lam, universal_bound, wide_limit
+from monoseme.optimality.reading import as_matrix, check_lam, check_number
+from monoseme.optimality.wide import universal_bound, wide_limit
 
 __all__ = ["Solution", "descend", "solve"]
 
 SAME = 1 - 1e-5  # cosine from which atoms are tried as duplicates; kept only where the loss falls
+MOST_FLOATS = 1 << 28  # codes and atoms: 2 GiB
 PROVEN = 1e-4  # K1-K3 and ‖r‖ ÷ λ - 1, below which the global optimum counts as proven
 
 
@@ -40,7 +42,7 @@ class Solution:
     atoms, codes, bias
         (K, d) unit atoms, (n, K) codes, (d,).
     loss
-        E‖Wz + b - x‖² + 2λ E Σ |z|, units of ‖x‖².
+        E‖zW + b - x‖² + 2λ E Σ |z|, units of ‖x‖².
     wide
         L∞, the value of infinite width (with a fixed bias, at this bias): no dictionary is below.
     k1
@@ -123,12 +125,15 @@ def solve(
     Raises
     ------
     UserError
-        If x is no finite floating-point matrix, λ ≤ 0, or atoms, bias, `n_atoms`, `starts` do not fit.
+        If x is no finite floating-point matrix, λ ≤ 0, atoms, bias, `n_atoms`, `starts` do not fit, or codes and atoms
+        do not fit into 2 GiB.
     """
     rows, lam = as_matrix(x, "x"), check_lam(lam)
     for name, value in (("n_atoms", n_atoms), ("starts", starts), ("rounds", rounds)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise refuse(name, "be a whole number, at least 1", repr(value), "Atoms, starts and rounds are counted.")
+    tol = check_number(tol, "tol", 0, math.inf, "Rounds end when one wins less than tol times the loss.")
+    _check_memory(n_atoms, *rows.shape, signed)
     problem = _Problem(rows, lam, signed, learned_bias, rounds, tol)
     first = None if bias is None else as_matrix(np.asarray(bias)[None], "bias", rows.shape[1])[0]
     given = None if atoms is None else _unit(as_matrix(atoms, "atoms", rows.shape[1]))
@@ -136,6 +141,15 @@ def solve(
         raise refuse("atoms", f"be n_atoms = {n_atoms}", len(given), "Bring as many as you ask for.")
     found = [_one(problem, n_atoms, first, given, reseed, seed + start) for start in range(starts)]
     return min(found, key=lambda solution: solution.loss)
+
+
+def _check_memory(k: int, n: int, d: int, signed: bool) -> None:
+    """Refuse atoms of which codes, directions and products with one another would not fit, before any is made."""
+    each = (n + d) * (2 if signed else 1)
+    if k * (each + k) > MOST_FLOATS:
+        most = (math.isqrt(each * each + 4 * MOST_FLOATS) - each) // 2
+        fix = "Codes of all rows on all atoms are held in memory: take fewer atoms, or fewer rows."
+        raise refuse("n_atoms", f"be at most {max(most, 0):,} for {n:,} rows of width {d:,}", f"{k:,}", fix)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -26,7 +26,7 @@ from torch import Tensor
 from monoseme.core.errors import refuse
 from monoseme.core.rows import RowSource
 from monoseme.core.seeds import rng
-from monoseme.optimality.reading import as_bias, as_matrix
+from monoseme.optimality.reading import as_bias, as_matrix, check_lam, check_number, check_size
 
 __all__ = [
     "Cover",
@@ -42,13 +42,6 @@ __all__ = [
 
 CHUNK = 8192
 MOST_FLOATS = 1 << 27  # of the rows whose rays are counted
-
-
-def check_lam(lam: float) -> float:
-    """λ as a float; it must be a positive finite number."""
-    if isinstance(lam, bool) or not isinstance(lam, Real) or not 0 < lam < math.inf:
-        raise refuse("lam", "be positive and finite", repr(lam), "It weighs the penalty 2·lam·‖z‖₁, in units of x.")
-    return float(lam)
 
 
 def huber(t: Float64[np.ndarray, " n"], lam: float) -> Float64[np.ndarray, " n"]:
@@ -73,8 +66,8 @@ class WideLimit:
         ``None``, as `directions`, when these rows would take more than a gibibyte.
     directions
         (rays, d) those atoms.
-    far
-        Share of rows farther than λ from b*. At 1 the bias is the geometric median, at 0 the mean.
+    far, far_rows
+        Share, and number, of rows farther than λ from b*. At 1 the bias is the geometric median, at 0 the mean.
     """
 
     bias: Float64[np.ndarray, " d"]
@@ -83,6 +76,14 @@ class WideLimit:
     rays: int | None
     directions: Float64[np.ndarray, "rays d"] | None
     far: float
+    far_rows: int
+
+    @property
+    def reading(self) -> str:
+        """What is to be said of `rays`: when no two rows share a ray, the width is only a count of rows."""
+        if not self.rays or self.rays < self.far_rows:
+            return ""
+        return ": one atom a row, as no two of the rows farther than λ share a ray"
 
     @property
     def is_median(self) -> bool:
@@ -144,10 +145,13 @@ def wide_limit(x: Rows, lam: float, tol: float = 1e-9, most: int = 10_000, ray_c
     E[2⟨u, x - b⟩ - ‖u‖²].
     """
     lam = check_lam(lam)
-    if not most >= 1:
-        raise refuse("most", "be at least 1", most, "It is the largest number of passes over the rows.")
-    if not 0 < ray_cosine <= 1:
-        raise refuse("ray_cosine", "lie in (0, 1]", ray_cosine, "Directions above it count as one ray.")
+    if isinstance(most, bool) or not isinstance(most, Integral) or most < 1:
+        fix = "It is the largest number of passes over the rows."
+        raise refuse("most", "be a whole number, at least 1", repr(most), fix)
+    tol = check_number(tol, "tol", 0, math.inf, "The gap falls below tol times the loss; 1e-9 is the default.")
+    ray_cosine = check_number(ray_cosine, "ray_cosine", 0, 1, "Directions above it count as one ray.")
+    if ray_cosine == 0:
+        raise refuse("ray_cosine", "be above 0", 0, "Directions above it count as one ray.")
     whole = _rows(x)
     following = np.sum([part.sum(0) for part in _parts(whole)], 0) / len(whole)
     bias, loss, gap, far = following, math.inf, math.inf, 0.0
@@ -156,10 +160,11 @@ def wide_limit(x: Rows, lam: float, tol: float = 1e-9, most: int = 10_000, ray_c
         loss, gap, following, far = _step(whole, bias, lam)
         if gap <= tol * loss + 1e-300:
             break
+    many = round(far * len(whole))
     if len(whole) * len(bias) > MOST_FLOATS:
-        return WideLimit(bias, loss, max(gap, 0.0), None, None, far)
+        return WideLimit(bias, loss, max(gap, 0.0), None, None, far, many)
     directions = distinct_rays(whole, bias, lam, ray_cosine)
-    return WideLimit(bias, loss, max(gap, 0.0), len(directions), directions, far)
+    return WideLimit(bias, loss, max(gap, 0.0), len(directions), directions, far, many)
 
 
 def _step(
@@ -241,8 +246,9 @@ def cover(x: np.ndarray | Tensor, bias: Float64[np.ndarray, " d"], lam: float, e
     """
     lam, rows = check_lam(lam), as_matrix(x, "x")
     bias = as_bias(bias, rows.shape[1])
-    if not excess > 0:
-        raise refuse("excess", "be positive", excess, "It is what a row may lose, units of ‖x‖².")
+    excess = check_number(excess, "excess", 0, math.inf, "It is what a row may lose, units of ‖x‖².")
+    if excess == 0:
+        raise refuse("excess", "be above 0", 0, "It is what a row may lose, units of ‖x‖².")
     t = np.linalg.norm(rows - bias, axis=1)
     need = np.flatnonzero((t > lam) & (np.square(t - lam) > excess))
     unit = (rows[need] - bias) / t[need, None]
@@ -281,5 +287,6 @@ def _parts(x: Rows) -> Iterator[Float64[np.ndarray, "n d"]]:
         if not finite.all():
             got = f"NaN or infinity in row {done + int(np.argmin(finite))}"
             raise refuse("x", "be finite", got, "Drop it, or find what made it.")
+        check_size(part, "x", done)
         done += len(part)
         yield part

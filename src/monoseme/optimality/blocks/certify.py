@@ -20,6 +20,7 @@ from monoseme.optimality.blocks.frames import Blocks, batches
 from monoseme.optimality.blocks.frames import blocks as read
 from monoseme.optimality.blocks.moves import Move, Promise, held_out_p, pair_move, taken
 from monoseme.optimality.blocks.pairs import Survey, survey
+from monoseme.optimality.caveats import far_from_optimal
 from monoseme.optimality.certification import FeatureCertificate, Witness
 from monoseme.optimality.reading import as_matrix
 from monoseme.optimality.wide import check_lam, wide_limit
@@ -107,7 +108,9 @@ def certify_blocks(
     if wide:
         numbers |= _wide(x, total, numbers, lam, learned_bias)
     kkt = conditions.outcomes(total, blocks.frames, lam, learned_bias)
-    return BlockCertificates(features, numbers, kkt, (*blocks.notes, *NOTES, *(() if held is not None else (FRESH,))))
+    fresh = () if away is not None else (FRESH,)
+    far = far_from_optimal(kkt, lam, learned_bias, "optimality.blocks.resolve")
+    return BlockCertificates(features, numbers, kkt, (*blocks.notes, *NOTES, *fresh, *far))
 
 
 def move_of(feature: FeatureCertificate) -> Move | None:
@@ -163,7 +166,7 @@ def _outside(
     if held is not None:
         p = held_out_p(held, move)
         if p > 0.05:
-            why = f"a move that pays on these rows does not on held-out ones (p = {p:.2g})"
+            why = f"a move that pays on these rows does not on held-out ones: p = {p:.2g}"
             return replace(plain, why=why, violation_lower=lower)
     stacked = np.concatenate([move.maps.reshape(-1, len(move.offset)), move.offset[None]])
     witness = Witness("move", np.array(move.partners, np.int64), stacked)

@@ -174,20 +174,27 @@ def outcomes(
     made = {
         "k1_active": (
             np.sqrt(s.active_square / max(s.entries, 1)) / lam,
-            "rms of ‖rDᵀ - λu‖ where blocks are on, in λ",
+            "λ",
+            "blocks that are on: rms of ‖rDᵀ - λu‖",
         ),
-        "k1_inactive": (s.excess / lam, "largest ‖rDᵀ‖ - λ where blocks are off, in λ"),
-        "k1_violations": (s.violations / max(pairs, 1), "share of (row, block) that are off with ‖rDᵀ‖ > λ"),
-        "k2": (np.linalg.norm(pull - lam * spread @ frames) / scale, "‖E[zᵀr] - λΣD‖ over all blocks, in ‖λΣ‖"),
-        "k2_tangent": (turn / scale, "the part of it that turns spans"),
-        "code_gap": (s.gap / n / max(loss, 1e-300), "loss that better codes on these frames win at most, share"),
-        "longest_residual": (s.longest / lam, "largest ‖r‖, in λ; at most 1 with K1-K3 proves a global optimum"),
+        "k1_inactive": (s.excess / lam, "λ", "the worst block that is off: largest ‖rDᵀ‖ - λ"),
+        "k1_violations": (s.violations / max(pairs, 1), "share", "of the blocks that are off, those with ‖rDᵀ‖ > λ"),
+        "k2": (np.linalg.norm(pull - lam * spread @ frames) / scale, "‖λΣ‖", "all frames: ‖E[zᵀr] - λΣD‖"),
+        "k2_tangent": (turn / scale, "‖λΣ‖", "the part of it that turns spans"),
+        "code_gap": (
+            s.gap / n / max(loss, 1e-300),
+            "share",
+            "of the loss, what better codes on these frames win at most",
+        ),
+        "longest_residual": (s.longest / lam, "λ", "largest ‖r‖; at most 1 with K1-K3 proves a global optimum"),
     }
     if learned_bias:
-        made["k3"] = (np.linalg.norm(s.residual / n) / lam, "‖E r‖, in λ")
+        made["k3"] = (np.linalg.norm(s.residual / n) / lam, "λ", "bias: ‖E r‖")
         over = float(balance(s).max(initial=-1.0))
-        made["balance"] = (max(over, 0.0), "largest p‖ū‖ - (1 - p); above 0 a bias can be moved for a gain")
-    found = {name: Outcome(name, float(value), "1", better="lower", note=note) for name, (value, note) in made.items()}
+        made["balance"] = (max(over, 0.0), "1", "largest p‖ū‖ - (1 - p); above 0 a bias can be moved for a gain")
+    found = {
+        name: Outcome(name, float(value), unit, better="lower", note=note) for name, (value, unit, note) in made.items()
+    }
     if size > 0:
         implied = float((spread * inside).sum() / size**2)
         found["implied_lam"] = Outcome("implied_lam", implied, "‖x‖", note="λ that K2 reads from codes and residuals")
