@@ -131,9 +131,8 @@ def _same(table: CertificateTable, out: Path | str) -> bool:
     except UserError:
         return True  # damaged: nothing could read it
     facts = [{name: fact for name, fact in t.facts.items() if name != "Versions"} for t in (earlier, table)]
-    mine, its = vars(table.features), vars(earlier.features)
-    equal = all(np.array_equal(mine[name], its[name]) for name in mine)
-    return equal and facts[0] == facts[1] and earlier.settings == table.settings
+    mine, its = ({name: np.asarray(c).tolist() for name, c in vars(t.features).items()} for t in (table, earlier))
+    return mine == its and facts[0] == facts[1] and earlier.settings == table.settings
 
 
 def _said(value: Any) -> str:

@@ -4,7 +4,8 @@ Rows (ours). For a feature to be proven stable, nonnegative weights on the rows 
 for each other live latent, and one for their sum. With fewer rows than equations there are none but by accident; with
 N rows in general position and K equations, symmetric under signs, there are with the chance that N - 1 tosses of a coin
 show at least K heads (Wendel 1962): a half at N = 2K, all but certain at 4K. Below, "unstable" may say no more than
-that rows are few.
+that rows are few. And a latent k that is on in only a_k rows looks like a strict child of j by chance with probability
+p_j^a_k, were they independent: Σ_j≠k p_j^a_k such parents are expected for it.
 
 Held-out rows. With no violator among n of them, at most 1 - 0.05^(1/n) of all rows violate, at 95 %. That is at most
 the allowed share `leak` from n = log 0.05 / log(1 - leak) on: 299 rows for 1 %. And the gain of a certificate that
@@ -22,11 +23,13 @@ import numpy as np
 from monoseme.core.outcome import Outcome, plural
 from monoseme.optimality.columns import Columns
 
-__all__ = ["FAR", "HELD_ON", "ROWS_A_FEATURE", "far_from_optimal", "few_rows", "held_out_needed"]
+__all__ = ["FAR", "HELD_ON", "ROWS_A_FEATURE", "far_from_optimal", "few_rows", "held_out_needed", "strict_by_chance"]
 
 FAR = 0.1  # of K1-K3, in their units: from there on a note says so
+CHANCE = 0.5  # expected pairs that look like absorption, likewise
 VIOLATED = 0.01  # share of codes that are off and should be on, likewise
 ROWS_A_FEATURE = 4  # rows where a feature is off, for each live feature
+MOST_ON = 100  # active rows of a latent for which chance is reckoned
 HELD_ON = 3  # held-out rows on which a partner must be on
 
 
@@ -46,9 +49,9 @@ def far_from_optimal(
     missed, implied = at("k1_violations"), at("implied_lam")
     if max(parts.values()) <= FAR and missed <= VIOLATED:
         return ()
-    shown = ", ".join(f"{name} {value:.2g}" for name, value in parts.items())
+    shown = ", ".join(f"{name} {round(value, 2):g}" for name, value in parts.items())
     if missed > VIOLATED:
-        shown += f", and {missed:.1%} of the codes that are off should be on"
+        shown += f", and {missed:.1%} of the codes that are off would pay if on"
     fix = f"Re-solve the codes ({resolve}) where K1 is large; train longer where K2 or K3 is"
     if not lam / 2 <= implied <= 2 * lam:
         behave = f"behave like lam = {implied:.3g}" if implied > 0 else "show no shrinkage"
@@ -60,6 +63,18 @@ def far_from_optimal(
 def held_out_needed(leak: float) -> int:
     """Held-out rows without a violator from which the violating share is at most `leak` at 95 %."""
     return math.ceil(math.log(0.05) / math.log1p(-leak)) if 0 < leak < 1 else 1
+
+
+def strict_by_chance(by: Columns, n: int) -> float:
+    """Expected number of pairs of which one is never on without the other, were all latents independent.
+
+    Σ_k Σ_{j≠k} p_j^a_k over live latents with a_k active rows, a_k ≤ 100 (beyond it adds next to nothing).
+    """
+    on = np.rint(by.density * n).astype(np.int64)
+    counts = np.bincount(on[(on > 0) & (on <= MOST_ON)], minlength=1)
+    spread = by.density[by.density < 1]  # what is never off has no condition to be strained
+    own = sum(counts[a] * (a / n) ** a for a in np.flatnonzero(counts).tolist() if a < n)
+    return float(sum(counts[a] * (spread**a).sum() for a in np.flatnonzero(counts).tolist()) - own)
 
 
 def few_rows(by: Columns, n: int, held: tuple[Columns, int] | None = None, leak: float = 0.01) -> tuple[str, ...]:
@@ -84,19 +99,25 @@ def few_rows(by: Columns, n: int, held: tuple[Columns, int] | None = None, leak:
             f"{ROWS_A_FEATURE} for each live feature; there 'unstable' may come from the rows being few. Give more rows"
         )
     if held is None:
+        if (pairs := strict_by_chance(by, n)) > CHANCE:
+            said.append(
+                f"few rows: were all features independent, about {pairs:.2g} pairs would look like "
+                "absorption by chance, because latents are on in too few rows. Give more rows, or about='population'"
+            )
         return tuple(said)
     away, m = held
     on_held, needed = np.rint(away.density * m), held_out_needed(leak)
     blind = int(((on > 0) & (m - on_held < needed)).sum())
+    of = f"few held-out rows ({m:,}): {{:,}} of {live:,} live {plural(live, 'features')}"
     if blind:
         said.append(
-            f"few held-out rows: {blind:,} of {live:,} live {plural(live, 'features')} are off on fewer than "
-            f"{needed:,} of the {m:,}; at 95 % none of those can be called unstable (at most {leak:.1%} may object). Hold out more"
+            f"{of.format(blind)} are off on fewer than {needed:,}; at 95 % none of those can be called unstable, as at "
+            f"most {leak:.1%} may object. Hold out more"
         )
     silent = int(((on > 0) & (on_held < HELD_ON)).sum())
     if silent:
         said.append(
-            f"few held-out rows: {silent:,} of {live:,} live {plural(live, 'features')} are on in fewer than {HELD_ON} "
-            f"of the {m:,}; no certificate that moves one of those alone can be confirmed at 95 %. Hold out more"
+            f"{of.format(silent)} are on in fewer than {HELD_ON}; no certificate that moves one of those alone can be "
+            "confirmed at 95 %. Hold out more"
         )
     return tuple(said)

@@ -43,8 +43,8 @@ def save(c: Certification, folder: Path | str) -> Path:
         "learned_bias": c.learned_bias,
         "notes": list(c.notes),
         "provenance": dict(c.provenance),
-        "numbers": {name: outcome.to_json() for name, outcome in c.numbers.items()},
-        "kkt": {name: outcome.to_json() for name, outcome in c.kkt.items()},
+        "numbers": [outcome.to_json() for outcome in c.numbers.values()],
+        "kkt": [outcome.to_json() for outcome in c.kkt.values()],
         "verdicts": [f.verdict for f in c.features],
         "why": [f.why for f in c.features],
         "witnesses": kinds,
@@ -95,8 +95,8 @@ def _read(root: Entry, arrays: Mapping[str, np.ndarray]) -> Certification:
         raise ValueError("about is neither rows nor population")
     return Certification(
         features=tuple(_feature(arrays, j, verdicts[j], str(why[j]), kinds[j]) for j in range(len(verdicts))),
-        numbers={name: entry.outcome() for name, entry in root.fields("numbers")},
-        kkt={name: entry.outcome() for name, entry in root.fields("kkt")},
+        numbers={o.name: o for o in (entry.outcome() for entry in root.items("numbers"))},
+        kkt={o.name: o for o in (entry.outcome() for entry in root.items("kkt"))},
         lam=float(kept["lam"]),
         about=kept["about"],
         learned_bias=bool(kept["learned_bias"]),

@@ -28,13 +28,18 @@ CALLED = {
     "reconstruction": "reconstruction error",
     "l0": "active features a row",
     "rays": "narrowest dictionary at that least loss",
+    "dead_share": "features never active",
     "k1_active": "K1, codes that are on",
-    "k1_inactive": "K1, codes that are off",
-    "k1_violations": "K1, share violated",
+    "k1_active_worst": "K1, the worst code that is on",
+    "k1_inactive": "K1, the worst code that is off",
+    "k1_violations": "K1, codes that would pay if on",
     "k2": "K2, atoms",
     "k2_tangent": "K2, atoms that would turn",
+    "k2_worst": "K2, the worst atom",
     "k3": "K3, bias",
     "longest_residual": "longest residual",
+    "loss_identity": "loss that K1 does not explain",
+    "code_gap": "loss that other codes could win",
     "implied_lam": "λ that the codes behave like",
 }
 ABOUT = {
@@ -48,8 +53,9 @@ MEANING = {
         "held-out rows",
     },
     "stable": {
-        "rows": "proved: no such change of the feature lowers the loss, to first order",
-        "population": "no such change lowers the loss, to first order, beyond what a sample of this size can tell",
+        "rows": "proved: no such change of the feature lowers the loss of these codes, to first order",
+        "population": "no such change lowers the loss of these codes, to first order, beyond what a sample of this "
+        "size can tell",
     },
     "unknown": {"rows": "neither could be proved", "population": "neither could be proved"},
 }
@@ -73,7 +79,8 @@ GLOSSARY = (
     ("Violation D", "Distance to the hull (with a fixed bias: the cone) of the condition, from below and above. "
      "0 is what an optimum has. D² has the units of the code."),
     ("Strain κ", "At least so many λ below zero the residual must reach on some row where the feature is off, and "
-     "beside which feature. 1 is no strain; ∞ is a strict hierarchy: one is never on without the other."),
+     "beside which feature. 1 is no strain, larger is worse: above 1 + the longest residual (in λ), no optimum with "
+     "such residuals holds the feature as it is. ∞ is a strict hierarchy: one is never on without the other."),
     ("Partners", "Features that the change moves, largest share first: who absorbs whom."),
     ("Density", "Share of rows on which the feature is active; 0 is dead."),
     ("Antipode gain", "Loss that adding the opposite atom removes at least. Units of ‖x‖²."),
@@ -124,8 +131,14 @@ def _headline(table: CertificateTable) -> str:
     return (
         f"{figure(bad)} of {figure(total)} {plural(total, 'features')} {are} unstable, "
         f"{figure(table.count('stable'))} stable; of {figure(table.count('unknown'))} it is not known. "
-        f"{ABOUT[table.settings.about]}"
+        f"{ABOUT[table.settings.about]}{_rows(table)}"
     )
+
+
+def _rows(table: CertificateTable) -> str:
+    """How many rows stand behind the verdicts, when that was kept."""
+    rows, held = table.facts.get("Rows"), table.facts.get("Rows held out")
+    return f" Rows: {rows}{f', and {held} held out' if held else ''}." if rows else ""
 
 
 def _numbers(table: CertificateTable) -> list[Markup]:
@@ -135,7 +148,9 @@ def _numbers(table: CertificateTable) -> list[Markup]:
         _tiles("Loss", f"Of E‖zW + b − x‖² + 2λ‖z‖₁ at λ = {figure(table.settings.lam)}.", numbers),
         _tiles(
             "First-order conditions",
-            "What every optimum obeys: K1 for the codes, K2 for the atoms, K3 for the bias. 0 is obeyed.",
+            "What every optimum obeys: K1 for the codes, K2 for the atoms, K3 for the bias. 0 is obeyed. Verdicts hold "
+            "for these codes, and this is how far they are from optimal: where K1 is large, re-solve them "
+            "(codes='resolved'); where K2 or K3 is, train longer.",
             table.kkt,
         ),
         _histograms(table),
@@ -167,7 +182,7 @@ def _tiles(heading: str, note: str, outcomes: Sequence[Outcome]) -> Markup:
 def _bar(table: CertificateTable) -> Markup:
     """One bar of the verdicts, in proportion; the words beside it say the same."""
     total, at, parts, legend = max(len(table.features), 1), 0.0, [], []
-    dead = int((table.features.density == 0).sum())
+    blocks = len(table.features) > 0 and not table.features.side.any()
     for verdict, word, sign in VERDICT_WORDS:
         count = table.count(verdict)  # pyright: ignore[reportArgumentType]
         width = 1000 * count / total
@@ -180,10 +195,13 @@ def _bar(table: CertificateTable) -> Markup:
         name = tag("dt", tag("span", sign, class_=f"sign {verdict}", aria_hidden="true"), f" {word}")
         value = tag("dd", tag("span", figure(count), class_="value"), share)
         meaning = MEANING[verdict][table.settings.about]
-        if verdict == "unknown" and dead:
-            meaning += f"; {figure(dead)} {'is' if dead == 1 else 'are'} never active"
+        how = [tag("dd", meaning, class_="how")]
+        if verdict == "unknown":
+            how += [tag("dd", f"{figure(n)}: {why}", class_="how") for why, n in table.reasons().items()]
+        if verdict == "stable" and blocks:
+            how = [tag("dd", "blocks are never called stable: that proof is not computed for them", class_="how")]
         sure = tag("dd", _sure(table, verdict), class_="sure")
-        legend.append(tag("div", name, value, sure, tag("dd", meaning, class_="how"), class_=f"tile {verdict}"))
+        legend.append(tag("div", name, value, sure, how, class_=f"tile {verdict}"))
     svg = tag("svg", parts, viewBox="0 0 1000 22", preserveAspectRatio="none", class_="verdict-bar", aria_hidden="true")
     return tag("div", svg, tag("dl", legend, class_="tiles three"), class_="group")
 
