@@ -46,10 +46,10 @@ def made_certification(features: int = 4096, seed: int = 0, notes: tuple[str, ..
         unknown("rays", "atoms", "too many rows to hold in memory"),
     ]
     kkt = [
-        Outcome("k1_active", 0.0312, "1", better="lower", note="rms of ⟨w, r⟩ - λ on the support, in λ"),
-        Outcome("k1_inactive", 1.871, "1", better="lower", note="largest ⟨w, r⟩ - λ off the support, in λ"),
-        Outcome("k2", 0.0871, "1", better="lower", note="‖E[z r] - λ m w‖ over all atoms, in units of ‖λ m‖"),
-        Outcome("k3", 0.0009, "1", better="lower", note="‖E r‖, in λ"),
+        Outcome("k1_active", 0.0312, "λ", better="lower", note="codes that are on: rms of ⟨w, r⟩ - λ"),
+        Outcome("k1_inactive", 1.871, "λ", better="lower", note="the worst code that is off: largest ⟨w, r⟩ - λ"),
+        Outcome("k2", 0.0871, "‖λm‖", better="lower", note="all atoms: ‖E[z r] - λ m w‖"),
+        Outcome("k3", 0.0009, "λ", better="lower", note="bias: ‖E r‖"),
         Outcome("implied_lam", 0.0487, "‖x‖", note="λ that K2 reads from codes and residuals"),
     ]
     return Certification(

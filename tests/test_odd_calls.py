@@ -24,6 +24,14 @@ MISTAKES = {
     "ms.sweep([TOPK], store, 'sweep', steps='20')": "steps must be at least 1; got '20'.",
     "ms.sweep([TOPK | {'k': [2, 9]}], store, 'sweep')": "k must be at most n_blocks = 8; got 9.",
     "ms.sweep([TOPK], store, 'sweep', lr=['fast'])": "lr must be positive and finite; got fast.",
+    "ms.optimality.wide_limit(x, '0.1')": "lam must be positive and finite; got '0.1'.",
+    "ms.optimality.wide_limit(x, 0.1, tol='1e-9')": "tol must be a number of at least 0; got '1e-9'.",
+    "ms.optimality.wide_limit(x, 0.1, most=1.5)": "most must be a whole number, at least 1; got 1.5.",
+    "ms.optimality.wide_limit(x, 0.1, most='9')": "most must be a whole number, at least 1; got '9'.",
+    "ms.optimality.wide_limit(x, 0.1, ray_cosine=None)": "ray_cosine must be a number of at least 0 and at most 1; got",
+    "ms.optimality.cover(x, None, 0.1, '1')": "excess must be a number of at least 0; got '1'.",
+    "ms.optimality.solve(x, 4, 0.1, tol='0')": "tol must be a number of at least 0; got '0'.",
+    "ms.page(ms.certify(x, torch.eye(16), 'resolved', lam=0.1))": "out must be given with a certification; got nothing.",
 }
 
 
