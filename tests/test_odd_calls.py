@@ -31,7 +31,7 @@ MISTAKES = {
     "ms.optimality.wide_limit(x, 0.1, ray_cosine=None)": "ray_cosine must be a number of at least 0 and at most 1; got",
     "ms.optimality.cover(x, None, 0.1, '1')": "excess must be a number of at least 0; got '1'.",
     "ms.optimality.solve(x, 4, 0.1, tol='0')": "tol must be a number of at least 0; got '0'.",
-    "ms.page(ms.certify(x, torch.eye(16), 'resolved', lam=0.1))": "out must be given with a certification; got nothing.",
+    "ms.page(ms.certify(x, torch.eye(16), 'resolved', lam=0.1))": "out must be given with a certification; got",
 }
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from tests.certifications import ENCODER, made_certification
+from tests.certifications import ENCODER, made_atoms, made_certification
 from tests.cli.conftest import Call, open_toy
 
 import monoseme as ms
-from monoseme.cli import optimality as verbs
 from monoseme.cli.concepts import drawn, labels_of
 from monoseme.optimality import Certification
 from monoseme.records import CertificateTable
@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def answer(*given: Any, **named: Any) -> Certification:
         calls.append(dict(takes.bind(*given, **named).arguments))
-        return made_certification(LATENTS)
+        return replace(made_certification(LATENTS), atoms=made_atoms(LATENTS))
 
     monkeypatch.setattr(ms, "certify", answer)
     return calls
@@ -65,19 +65,12 @@ def test_the_text_names_the_worst_in_words(call: Call, scalar: Path, asked: list
     bad = sorted((f for f in found.features if f.verdict == "unstable"), key=lambda f: -f.removable_loss)
     assert (code, error, len(asked)) == (0, "", 1)
     counts = [sum(f.verdict == v for f in found.features) for v in ("unstable", "stable", "unknown")]
-    assert said.startswith(f"note: {ENCODER}\n{LATENTS} features: ")
-    assert "{} unstable, {} stable, {} not known".format(*counts) in said
-    assert re.search(r"^gap +8\.21 ‖x‖²$", said, re.M)
+    assert said.startswith("{} features: {} unstable, {} stable, {} not known\n".format(LATENTS, *counts))
+    assert f"note: {ENCODER}\n" in said
+    assert re.search(r"^gap +8\.21 ‖x‖²  ", said, re.M)
     assert "not known (too many rows to hold in memory)" in said
     assert [line.split("  ")[-1].strip() for line in said.splitlines()[-len(bad) :]] == [f.words for f in bad]
     assert "page" not in said
-
-
-def test_no_more_than_ten_are_listed():
-    said = verbs.listing(made_certification(400))
-    lines = said.splitlines()
-    assert sum(" is unstable: " in line for line in lines) == 10
-    assert any(line.startswith("10 of ") and "‖x‖²" in line for line in lines)
 
 
 def test_record_and_page_are_written_and_replaced(
@@ -95,6 +88,19 @@ def test_record_and_page_are_written_and_replaced(
         assert table.facts["Dictionary"] == f"ReLU, {LATENTS} blocks of size 1"
         assert len(table.pairs) > 0
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("other", ["--lam 0.3", "--max-rows 50", "--seed 1", "--about rows", "--fixed-bias"])
+def test_certificates_of_other_options_are_kept(
+    call: Call, scalar: Path, asked: list[dict[str, Any]], tmp_path: Path, other: str
+):
+    assert call("optimality", "certify", scalar, "--out", tmp_path / "out")[0] == 0
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    code, said, error = call("optimality", "certify", scalar, "--out", tmp_path / "out", *other.split())
+    assert (code, said, error.count("\n"), len(asked)) == (2, "", 1, 1)  # before any work
+    assert error.startswith("monoseme: out must hold no certificates of other options; got ")
+    assert "lam read from the codes, codes as-is, about population, bias learned, split train" in error
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
 @pytest.mark.parametrize("name", ["certificates.json", "certificate/mine.txt"])
@@ -117,6 +123,8 @@ def test_for_real(call: Call, scalar: Path, tmp_path: Path):
     table = CertificateTable.load(tmp_path / "out")
     assert len(table.features) == LATENTS
     assert f"{LATENTS} features: {table.count('unstable')} unstable" in said
+    assert len(table.pairs) > 0
+    assert table.facts["Rows"] == "300"
     assert any("L1-equivalent" in note for note in table.notes)
 
 
@@ -141,7 +149,7 @@ def test_wide(call: Call, store: Path):
     code, said, error = call("optimality", "wide", "--store", store, "--lam", 0.05)
     assert (code, error) == (0, "")
     assert f"least loss       {limit.loss:.6g} ‖x‖²" in said
-    assert f"narrowest width  {limit.rays:,}" in said
+    assert f"narrowest width  {limit.rays:,}{limit.reading}\n" in said
     assert f"rows             {len(rows):,}" in said
     few = call("optimality", "wide", "--store", store, "--lam", 0.05, "--max-rows", 40)[1]
     assert "rows             40\n" in few
@@ -180,6 +188,10 @@ def test_hypothesis_of_directions(call: Call, store: Path, tmp_path: Path):
     assert (code, error) == (0, "")
     assert said == f"{wanted.table()}\n\npage  {tmp_path / 'out' / 'certificate' / 'index.html'}\n"
     table = CertificateTable.load(tmp_path / "out")
+    typed = ("--store", store, "--lam", 0.06, "--out", tmp_path / "out")
+    code, _, error = call("optimality", "hypothesis", tmp_path / "c.npy", *typed)
+    assert (code, error.count("\n")) == (2, 1)
+    assert error.startswith("monoseme: out must hold no certificates of other options")
     assert table.facts["Feature 1"] == f"two: {wanted.fates[1]}"
 
 

@@ -14,7 +14,8 @@ import pytest
 from tests.certifications import made_atoms, made_certification
 from tests.explorer.test_pages import EVIL, Outline, read_script
 
-from monoseme.api.certificates_record import certificate_page, certificates_record
+import monoseme as ms
+from monoseme.api.certificates_record import OPTIONS, certificate_page, certificates_record, check_out, fingerprint
 from monoseme.core.errors import UserError
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.explorer.static import write_certificates
@@ -56,7 +57,12 @@ def test_the_page_says_what_was_found(tmp_path: Path):
     for sign, word in (("✗", "unstable"), ("✓", "stable"), ("?", "not known")):
         assert re.search(rf">\{sign}</span> {word}<", page)
     dead = int((table.features.density == 0).sum())
-    assert f"{dead} are never active" in page
+    assert f"{dead}: it is never active on these rows" in page  # why features are unknown, by reason
+    noise = table.count("unknown") - dead
+    assert f"{noise}: the violation is within the noise of the means" in page
+    assert "The verdicts hold for exactly the rows measured. Rows: 20,000." in page
+    assert "Verdicts hold for these codes, and this is how far they are from optimal" in page
+    assert "larger is worse: above 1 + the longest residual" in page
 
 
 def test_every_number_arrives(tmp_path: Path):
@@ -173,12 +179,69 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path):
         certificate_page(made(8), tmp_path)
 
 
-def test_record_and_page_lie_together_and_are_replaced(tmp_path: Path):
-    for features in (8, 300):
-        page = certificate_page(made(features), tmp_path / "out")
+def test_record_and_page_lie_together_and_no_other_record_is_replaced(tmp_path: Path):
+    for title in ("First", "Second"):
+        page = certificate_page(replace(made(300), title=title), tmp_path / "out")
         assert page == tmp_path / "out" / "certificate" / "index.html"
-        assert len(CertificateTable.load(tmp_path / "out").features) == features
-        assert index_of(page.parent)["count"] == features
+        assert CertificateTable.load(tmp_path / "out").title == title
+        assert index_of(page.parent)["count"] == 300
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    more = replace(made(300), facts={**made(300).facts, OPTIONS: "lam 2"})
+    for other in (made(8), replace(made(300), facts={}), more):
+        with pytest.raises(UserError, match=r"^out must hold no") as error:
+            certificate_page(other, tmp_path / "out")
+        assert "\n" not in str(error.value)
+        assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+def test_a_damaged_record_is_made_again(tmp_path: Path):
+    certificate_page(made(8), tmp_path)
+    (tmp_path / "certificates.safetensors").write_bytes(b"damaged")
+    certificate_page(made(300), tmp_path)
+    assert len(CertificateTable.load(tmp_path).features) == 300
+
+
+def test_options_decide_what_is_the_same(tmp_path: Path):
+    one = replace(made(8), facts={OPTIONS: "lam 1"})
+    certificate_page(one, tmp_path)
+    certificate_page(replace(made(16), facts={OPTIONS: "lam 1"}), tmp_path)  # the same, made again
+    check_out(tmp_path, "lam 1")
+    with pytest.raises(UserError, match=r"out must hold no certificates of other options; .*made with: lam 1"):
+        check_out(tmp_path, "lam 2")
+
+
+def test_fingerprints_tell_contents_apart():
+    import torch
+
+    layer = torch.nn.Linear(2, 2)
+    one = fingerprint(layer, np.ones(2), {"a": 1})
+    assert re.fullmatch(r"[0-9a-f]{12}", one)
+    assert one == fingerprint(layer, np.ones(2), {"a": 1})
+    assert len({one, fingerprint(layer, np.ones(2), {"a": 2}), fingerprint(layer, np.zeros(2), {"a": 1})}) == 3
+    with torch.no_grad():
+        layer.bias += 1
+    assert fingerprint(layer, np.ones(2), {"a": 1}) != one
+
+
+def test_blocks_are_told_never_to_be_stable(tmp_path: Path):
+    found = made_certification(8)
+    blocks = tuple(replace(f, side=0, verdict="unknown") for f in found.features)
+    page = write_certificates(certificates_record(replace(found, features=blocks)), tmp_path / "page").read_text(
+        "utf-8"
+    )
+    assert "blocks are never called stable" in page
+    assert "blocks are never called stable" not in write_certificates(made(8), tmp_path / "two").read_text("utf-8")
+
+
+def test_every_condition_has_a_name_in_words(tmp_path: Path):
+    x = np.random.default_rng(0).standard_normal((40, 4))
+    found = ms.certify(x, np.eye(4), "resolved", lam=0.3)
+    page = write_certificates(certificates_record(found), tmp_path / "page").read_text(encoding="utf-8")
+    assert set(re.findall(r"<dt>([^<]+)</dt>", page)).isdisjoint(
+        {o.name.replace("_", " ") for o in found.kkt.values()} - {"longest residual"}
+    )
+    assert "one atom a row" in page
+    assert "K2, the worst atom" in page
 
 
 def test_the_columns_of_a_large_dictionary_are_small(tmp_path: Path):
