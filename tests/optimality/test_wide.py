@@ -51,6 +51,16 @@ def test_one_atom_a_row_reaches_it_in_every_form_and_no_q_goes_below(seed: int) 
         assert gram_loss(x, other @ other.T, found.bias + 0.1 * r.standard_normal(3), lam) >= found.loss - 1e-12
 
 
+def test_a_width_that_only_counts_rows_says_so() -> None:
+    x = np.random.default_rng(0).standard_normal((20, 3))
+    lone = wide_limit(x, 0.1)
+    assert lone.rays == lone.far_rows == 20
+    assert "one atom a row" in lone.reading
+    shared = wide_limit(np.repeat(x, 2, 0), 0.1)
+    assert (shared.rays, shared.far_rows, shared.reading) == (20, 40, "")
+    assert wide_limit(x, 100.0).reading == ""
+
+
 def test_four_rays_and_inner_points_are_exact() -> None:
     r = np.random.default_rng(0)
     u = np.linalg.qr(r.standard_normal((5, 2)))[0].T
