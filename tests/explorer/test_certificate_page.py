@@ -219,7 +219,7 @@ def test_fingerprints_tell_contents_apart():
     assert one == fingerprint(layer, np.ones(2), {"a": 1})
     assert len({one, fingerprint(layer, np.ones(2), {"a": 2}), fingerprint(layer, np.zeros(2), {"a": 1})}) == 3
     with torch.no_grad():
-        layer.bias += 1
+        layer.weight.add_(1)
     assert fingerprint(layer, np.ones(2), {"a": 1}) != one
 
 

@@ -14,10 +14,12 @@ import torch
 from jaxtyping import Float
 
 from monoseme.core.errors import UserError, refuse
+from monoseme.core.files import read_json
+from monoseme.core.parse import Entry
 from monoseme.explorer.static import check_pages, write_certificates
 from monoseme.optimality import Certification
 from monoseme.records import CertificateSettings, CertificateTable, FeatureColumns, PairPoints
-from monoseme.records.certificates import VERDICTS, check_place, kept_facts
+from monoseme.records.certificates import TABLE, VERDICTS, check_place
 
 __all__ = ["OPTIONS", "certificate_page", "certificates_record", "check_out", "fingerprint"]
 
@@ -102,10 +104,18 @@ def check_out(out: Path | str, options: str | None = None) -> None:
     """
     check_place(out)
     check_pages(Path(out) / PAGES)
-    earlier = kept_facts(out)
+    earlier = _kept_facts(out)
     if options is not None and earlier is not None and earlier.get(OPTIONS) != options:
         got = f"{out}, made with: {earlier.get(OPTIONS, 'others')}"
         raise refuse("out", "hold no certificates of other options", got, "Choose another folder; nothing was changed.")
+
+
+def _kept_facts(folder: Path | str) -> Mapping[str, str] | None:
+    """Return the facts of a table that is kept in `folder`, without reading its columns; ``None`` where none is."""
+    path = Path(folder) / TABLE
+    if not path.is_file():
+        return None
+    return dict(fact.pair(str, str) for fact in Entry(read_json(path), str(path)).items("facts"))
 
 
 def fingerprint(*parts: Any) -> str:
@@ -124,7 +134,7 @@ def fingerprint(*parts: Any) -> str:
 
 def _same(table: CertificateTable, out: Path | str) -> bool:
     """Whether `out` holds nothing that `table` would not hold as well."""
-    if kept_facts(out) is None:
+    if _kept_facts(out) is None:
         return True
     try:
         earlier = CertificateTable.load(out)

@@ -133,7 +133,7 @@ def solve(
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise refuse(name, "be a whole number, at least 1", repr(value), "Atoms, starts and rounds are counted.")
     tol = check_number(tol, "tol", 0, math.inf, "Rounds end when one wins less than tol times the loss.")
-    _check_memory(n_atoms, *rows.shape, signed)
+    _check_memory(n_atoms, len(rows), rows.shape[1], signed)
     problem = _Problem(rows, lam, signed, learned_bias, rounds, tol)
     first = None if bias is None else as_matrix(np.asarray(bias)[None], "bias", rows.shape[1])[0]
     given = None if atoms is None else _unit(as_matrix(atoms, "atoms", rows.shape[1]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -19,13 +18,13 @@ from monoseme.core.outcome import Outcome
 from monoseme.core.parse import Entry
 
 __all__ = [
+    "TABLE",
     "VERDICTS",
     "CertificateSettings",
     "CertificateTable",
     "FeatureColumns",
     "PairPoints",
     "check_place",
-    "kept_facts",
 ]
 
 FORMAT, VERSION = "monoseme.certificates", 1
@@ -156,11 +155,6 @@ class CertificateTable:
         for name in ("first", "second"):
             _inside(name, getattr(self.pairs, name), 0, len(self.features))
 
-    def reasons(self) -> dict[str, int]:
-        """Why features are unknown: how many for each reason; what a reason says behind a colon is left out."""
-        unknown = np.flatnonzero(self.features.verdict == VERDICTS.index("unknown"))
-        return dict(Counter(self.features.why[j].partition(":")[0] for j in unknown.tolist()).most_common())
-
     def count(self, verdict: Literal["stable", "unstable", "unknown"]) -> int:
         """How many features have this verdict."""
         return int((self.features.verdict == VERDICTS.index(verdict)).sum())
@@ -238,14 +232,6 @@ def check_place(folder: Path | str) -> None:
         plain = None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise refuse("out", f"hold no {TABLE} of another kind", folder, fix)
-
-
-def kept_facts(folder: Path | str) -> Mapping[str, str] | None:
-    """Return the facts of a table that is kept in `folder`, without reading its columns; ``None`` where none is."""
-    path = Path(folder) / TABLE
-    if not path.is_file():
-        return None
-    return dict(fact.pair(str, str) for fact in Entry(read_json(path), str(path)).items("facts"))
 
 
 KINDS: Mapping[str, Any] = {
