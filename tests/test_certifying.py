@@ -49,3 +49,34 @@ def test_a_page_and_its_record_from_python(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^out must hold no other certificates"):
         ms.page(ms.certify(x, w, z, b, 0.06), out=tmp_path / "out")
     assert CertificateTable.load(tmp_path / "out").settings.lam == 0.05
+
+
+BAD = {
+    "page without a folder": (lambda x, w, z, b: ms.page(ms.certify(x, w, z, b, 0.1)), "out"),
+    "page with a store": (
+        lambda x, w, z, b: ms.page(ms.certify(x, w, z, b, 0.1), ms.ActivationStore.__new__(ms.ActivationStore)),
+        "store",
+    ),
+    "no lam to solve with": (lambda x, w, z, b: ms.certify(x, w, "resolved", b), "lam"),
+    "huge rows": (lambda x, w, z, b: ms.certify(x * 1e160, w, z, b, 0.1), "x"),
+    "huge codes": (lambda x, w, z, b: ms.certify(x, w, z * 1e160, b, 0.1), "codes"),
+    "huge lam": (lambda x, w, z, b: ms.certify(x, w, z, b, 1e160), "lam"),
+    "huge rows in the wide limit": (lambda x, w, z, b: ms.optimality.wide_limit(x * 1e160, 0.1), "x"),
+    "huge values": (lambda x, w, z, b: ms.optimality.rank_one(x[:, 0] * 1e160, 0.1), "values"),
+    "too many atoms": (lambda x, w, z, b: ms.optimality.solve(x, 10**12, 0.1), "n_atoms"),
+    "atoms whose products do not fit": (lambda x, w, z, b: ms.optimality.solve(x, 20_000, 0.1), "n_atoms"),
+    "tol of solve": (lambda x, w, z, b: ms.optimality.solve(x, 2, 0.1, tol=float("nan")), "tol"),
+    "tol NaN": (lambda x, w, z, b: ms.optimality.wide_limit(x, 0.1, tol=float("nan")), "tol"),
+    "tol negative": (lambda x, w, z, b: ms.optimality.wide_limit(x, 0.1, tol=-1.0), "tol"),
+    "ray cosine NaN": (lambda x, w, z, b: ms.optimality.wide_limit(x, 0.1, ray_cosine=float("nan")), "ray_cosine"),
+    "ray cosine zero": (lambda x, w, z, b: ms.optimality.wide_limit(x, 0.1, ray_cosine=0.0), "ray_cosine"),
+    "excess zero": (lambda x, w, z, b: ms.optimality.cover(x, b, 0.1, 0.0), "excess"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(case: str) -> None:
+    call, name = BAD[case]
+    with pytest.raises(UserError, match=rf"^{name} must") as caught:
+        call(*planted(k=8, n=60, d=6))
+    assert "\n" not in str(caught.value)

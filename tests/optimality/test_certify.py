@@ -284,25 +284,6 @@ def test_a_zero_atom_is_not_called_rescaled() -> None:
 
 
 MORE = {
-    "page without a folder": (lambda x, w, z, b: ms.page(ms.certify(x, w, z, b, 0.1)), "out"),
-    "page with a store": (
-        lambda x, w, z, b: ms.page(ms.certify(x, w, z, b, 0.1), ms.ActivationStore.__new__(ms.ActivationStore)),
-        "store",
-    ),
-    "no lam to solve with": (lambda x, w, z, b: ms.certify(x, w, "resolved", b), "lam"),
-    "huge rows": (lambda x, w, z, b: ms.certify(x * 1e160, w, z, b, 0.1), "x"),
-    "huge codes": (lambda x, w, z, b: ms.certify(x, w, z * 1e160, b, 0.1), "codes"),
-    "huge lam": (lambda x, w, z, b: ms.certify(x, w, z, b, 1e160), "lam"),
-    "huge rows in the wide limit": (lambda x, w, z, b: ms.optimality.wide_limit(x * 1e160, 0.1), "x"),
-    "huge values": (lambda x, w, z, b: ms.optimality.rank_one(x[:, 0] * 1e160, 0.1), "values"),
-    "too many atoms": (lambda x, w, z, b: ms.optimality.solve(x, 10**12, 0.1), "n_atoms"),
-    "atoms whose products do not fit": (lambda x, w, z, b: ms.optimality.solve(x, 20_000, 0.1), "n_atoms"),
-    "tol of solve": (lambda x, w, z, b: ms.optimality.solve(x, 2, 0.1, tol=float("nan")), "tol"),
-    "tol NaN": (lambda x, w, z, b: ms.optimality.wide_limit(x, 0.1, tol=float("nan")), "tol"),
-    "tol negative": (lambda x, w, z, b: ms.optimality.wide_limit(x, 0.1, tol=-1.0), "tol"),
-    "ray cosine NaN": (lambda x, w, z, b: ms.optimality.wide_limit(x, 0.1, ray_cosine=float("nan")), "ray_cosine"),
-    "ray cosine zero": (lambda x, w, z, b: ms.optimality.wide_limit(x, 0.1, ray_cosine=0.0), "ray_cosine"),
-    "excess zero": (lambda x, w, z, b: ms.optimality.cover(x, b, 0.1, 0.0), "excess"),
     "cover bias": (lambda x, w, z, b: ms.optimality.cover(x, b[:-1], 0.1, 0.1), "bias"),
     "hypothesis bias": (lambda x, w, z, b: ms.optimality.hypothesis(x, 0.1, concepts=w, bias=b[:-1]), "bias"),
     "hypothesis NaN bias": (lambda x, w, z, b: ms.optimality.hypothesis(x, 0.1, concepts=w, bias=b * np.nan), "bias"),
