@@ -26,7 +26,7 @@ from monoseme.optimality.columns import Columns
 __all__ = ["FAR", "HELD_ON", "ROWS_A_FEATURE", "far_from_optimal", "few_rows", "held_out_needed", "strict_by_chance"]
 
 FAR = 0.1  # of K1-K3, in their units: from there on a note says so
-CHANCE = 0.5  # expected pairs that look like absorption, likewise
+CHANCE = 0.05  # expected pairs that look like absorption, likewise: below it there is none at 95 %
 VIOLATED = 0.01  # share of codes that are off and should be on, likewise
 ROWS_A_FEATURE = 4  # rows where a feature is off, for each live feature
 MOST_ON = 100  # active rows of a latent for which chance is reckoned
@@ -101,8 +101,8 @@ def few_rows(by: Columns, n: int, held: tuple[Columns, int] | None = None, leak:
     if held is None:
         if (pairs := strict_by_chance(by, n)) > CHANCE:
             said.append(
-                f"few rows: were all features independent, about {pairs:.2g} pairs would look like "
-                "absorption by chance, because latents are on in too few rows. Give more rows, or about='population'"
+                f"few rows: were all features independent, {pairs:.2g} pairs would be expected to look like absorption "
+                "by chance, because latents are on in too few rows. Give more rows, or about='population'"
             )
         return tuple(said)
     away, m = held
