@@ -1,4 +1,4 @@
-"""Certificates on two real models, with controls, and what they foretell. About two hours on 2 cores, kept step by step.
+"""Certificates on two real models, with controls, and what they foretell. Two hours on 2 cores, kept step by step.
 
 python -m benchmarks.real_certificates FOLDER_OF_PICTURES [WORK]
 """

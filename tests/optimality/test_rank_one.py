@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -29,7 +31,7 @@ def value(x: np.ndarray, b: float, lam: float, atoms: str) -> float:
 def brute(x: np.ndarray, lam: float) -> tuple[float, ...]:
     """Losses of +, -, and a pair, each (convex) minimised over the bias by golden section."""
     bounds, options = (x.min() - lam, x.max() + lam), {"xatol": 1e-12}
-    found = [
+    found: list[Any] = [
         minimize_scalar(lambda b, on=on: value(x, b, lam, on), bounds=bounds, method="bounded", options=options)
         for on in "+-2"
     ]
