@@ -31,6 +31,7 @@ def train(
     resume: bool = True,
     progress: Callable[[Progress], None] | None = None,
     about: Mapping[str, Any] | None = None,
+    until: Callable[[int], bool] | None = None,
 ) -> History: ...
 @overload
 def train(
@@ -42,6 +43,7 @@ def train(
     resume: bool = True,
     progress: Callable[[Progress], None] | None = None,
     about: Mapping[str, Any] | None = None,
+    until: Callable[[int], bool] | None = None,
 ) -> dict[str, History]: ...
 def train(
     objects: Mapping[str, Trainable] | Trainable,
@@ -52,6 +54,7 @@ def train(
     resume: bool = True,
     progress: Callable[[Progress], None] | None = None,
     about: Mapping[str, Any] | None = None,
+    until: Callable[[int], bool] | None = None,
 ) -> History | dict[str, History]:
     """Train one or several objects, in place, from one pass over `rows`.
 
@@ -75,6 +78,9 @@ def train(
         Called at every logged step.
     about
         Plain JSON values that must be the same for a run to be resumed, such as the objects' own settings.
+    until
+        Asked with the number of steps done after each of them; true ends the run there, as finished. Only the objects'
+        state may decide it, or a resumed run ends elsewhere.
 
     Returns
     -------
@@ -106,5 +112,5 @@ def train(
         run = Run(named, rows, config, None if out is None else Path(out), about or {})
         run.open(resume)
         with closing(run.log):
-            run.go(stop, progress)
+            run.go(stop, progress, until)
     return run.history(ONLY) if single else {name: run.history(name) for name in named}

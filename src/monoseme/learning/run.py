@@ -81,15 +81,20 @@ class Run:
             check_space(self.out, 2 * 3 * sum(_bytes(thing.state()) for thing in self.objects.values()))
         self.log = Log(None if self.out is None else self.out / "log.jsonl", self.step)
 
-    def go(self, stop: StopRequest, progress: Callable[[Progress], None] | None) -> None:
-        """Step to the end."""
+    def go(
+        self,
+        stop: StopRequest,
+        progress: Callable[[Progress], None] | None,
+        until: Callable[[int], bool] | None = None,
+    ) -> None:
+        """Step to the end, or until told."""
         # as if all sessions had been one
         self.started, self.first = time.perf_counter() - self.seconds, (self.step, self.seconds)
-        while self.step < self.config.steps and stop.signum is None:
+        while not self.ended(until) and stop.signum is None:
             self.take_step(progress)
             if self.step % self.config.checkpoint_every == 0 and self.step < self.config.steps:
                 self.save()
-        if self.step == self.config.steps and not self.finished:
+        if self.ended(until) and not self.finished:
             with torch.no_grad():
                 for thing in self.objects.values():
                     thing.finish()
@@ -97,6 +102,12 @@ class Run:
         self.save()
         if stop.signum is not None:
             raise Interrupted(stop.signum, self.step, None if self.out is None else self.out / "checkpoint")
+
+    def ended(self, until: Callable[[int], bool] | None) -> bool:
+        """Whether no step is left to take."""
+        if self.finished or self.step == self.config.steps:
+            return True
+        return until is not None and self.step > 0 and until(self.step)
 
     def take_step(self, progress: Callable[[Progress], None] | None) -> None:
         """One batch, shown to every object. All are checked before any is changed."""
