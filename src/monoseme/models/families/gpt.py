@@ -136,9 +136,16 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Logits of the token after each; at most `context` tokens."""
+        return self.read(self.embed(tokens))
+
+    def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
+        """Token plus position embedding."""
         if tokens.shape[1] > self.shape.context:
             raise refuse("tokens", f"be at most {self.shape.context} long", tokens.shape[1], "Cut into windows.")
-        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        return self.token(tokens) + self.position.weight[: tokens.shape[1]]
+
+    def read(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T V"]:
+        """Logits from embeddings."""
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))

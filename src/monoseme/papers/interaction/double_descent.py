@@ -103,7 +103,10 @@ def _cosine(a: Tensor, b: Tensor) -> float:
 
 
 def _root(matrix: Float64[Tensor, "n n"]) -> Float64[Tensor, "n n"]:
-    values, vectors = torch.linalg.eigh(matrix)
+    # LAPACK's evr: torch's divide and conquer gives up on some matrices that are nearly of rank 2
+    from scipy.linalg import eigh
+
+    values, vectors = (torch.from_numpy(part) for part in eigh(matrix.numpy(), driver="evr"))
     return (vectors * values.clamp(min=0).sqrt()) @ vectors.T
 
 
