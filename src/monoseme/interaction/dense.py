@@ -55,7 +55,7 @@ def _start(module: nn.Module, piece: Piece, at: str | None, view: str) -> tuple[
     before, after = seen[0]
     if view == "patches":
         assert isinstance(part, nn.Conv2d)
-        value = F.unfold(before, part.kernel_size, part.dilation, part.padding, part.stride).mT.contiguous()
+        value = F.unfold(before, part.kernel_size, part.dilation, _sides(part), part.stride).mT.contiguous()
     elif view.startswith("one-hot"):
         assert isinstance(part, nn.Embedding)
         value = F.one_hot(before, part.num_embeddings).to(part.weight.dtype)
@@ -88,6 +88,12 @@ def _start(module: nn.Module, piece: Piece, at: str | None, view: str) -> tuple[
             hook.remove()
 
     return value.detach(), run
+
+
+def _sides(convolution: nn.Conv2d) -> tuple[int, int]:
+    sides = convolution.padding
+    assert not isinstance(sides, str)
+    return (sides[0], sides[1])
 
 
 def _rows(jacobian: Tensor, view: str) -> Tensor:

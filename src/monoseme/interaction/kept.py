@@ -114,9 +114,7 @@ class KeptFactors:
         """⟨G_i, G_j⟩ for all pairs, a block of units at a time."""
         size = max(1, 2048 // max(len(f) for f in self.factors))
         blocks = [self.factors[a : a + size] for a in range(0, self.n, size)]
-        strips = []
-        for left in blocks:
-            strips.append(torch.cat([_by_unit(left, right) for right in blocks], 1))
+        strips = [torch.cat([_by_unit(left, right) for right in blocks], 1) for left in blocks]
         return torch.cat(strips).numpy()
 
 
