@@ -145,7 +145,7 @@ class HookedModel:
         names = [at] if isinstance(at, str) else list(at)
         if not names:
             raise refuse("at", "name at least one hook", "an empty list", "See .hooks().")
-        probes = [Probe(name, *self._find(name)) for name in names]
+        probes = [Probe(name, *self.find(name)) for name in names]
         stop = stop and all(probe.index is not None or probe.path in self._calls for probe in probes)
         self._capture(x, probes, stop, grad)
         for probe in probes:
@@ -156,7 +156,7 @@ class HookedModel:
 
     def grid(self, at: str) -> TokenGrid | None:
         """Token grid of the last `run` at this hook; None when there was no run, or its tokens are not a picture's."""
-        self._find(at)
+        self.find(at)
         return self._grids.get(at)
 
     @contextmanager
@@ -170,7 +170,7 @@ class HookedModel:
         ...     model(torch.zeros(1, 2))
         tensor([[1., 1.]])
         """
-        path, index, module = self._find(at)
+        path, index, module = self.find(at)
         calls = 0
 
         def begin(_module: nn.Module, _args: Any) -> None:
@@ -200,7 +200,8 @@ class HookedModel:
             for handle in handles:
                 handle.remove()
 
-    def _find(self, name: str) -> tuple[str, int | None, nn.Module]:
+    def find(self, name: str) -> tuple[str, int | None, nn.Module]:
+        """Path, call index (None: the only call) and module behind a hook's name, ``"layer"`` or ``"layer#1"``."""
         path, _, call = name.partition("#")
         if path not in self._modules:
             raise refuse("at", f"name a module of {self.name}", repr(name), closest(path, self._modules))
