@@ -20,7 +20,7 @@ import numpy as np
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.interaction.factors import FactorSums
 
-__all__ = ["ENERGIES", "population_energies"]
+__all__ = ["ENERGIES", "Parts", "outcome_of", "population_energies"]
 
 Parts = Mapping[str, float]
 
@@ -55,7 +55,7 @@ def population_energies(sums: FactorSums, confidence: float = 0.95) -> dict[str,
     if len(live) >= 8 and squares[0].sum() - squares[0].max() >= 2:
         every = totals.sum(0)
         without = [_estimates(every - totals[g], squares.sum(1) - squares[:, g]) for g in live]
-    return {name: _outcome(name, whole, without, sums.n, confidence) for name in ENERGIES}
+    return {name: outcome_of(name, whole, without, sums.n, confidence) for name in ENERGIES}
 
 
 def _estimates(total: np.ndarray, squares: np.ndarray) -> dict[str, float]:
@@ -71,7 +71,8 @@ def _estimates(total: np.ndarray, squares: np.ndarray) -> dict[str, float]:
     }
 
 
-def _outcome(name: str, parts: Parts, without: list[dict[str, float]], n: int, confidence: float) -> Outcome:
+def outcome_of(name: str, parts: Parts, without: list[dict[str, float]], n: int, confidence: float) -> Outcome:
+    """One energy from the unbiased parts of all units and, for the interval, those without each group in turn."""
     unit, scale, of = ENERGIES[name]
     if name not in ("trace", "aofe") and not (parts["whole"] > 0 and parts["trace2"] > 0):
         return unknown(name, unit, "the unbiased energy is not above 0: too few units")

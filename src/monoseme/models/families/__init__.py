@@ -8,7 +8,18 @@ from monoseme.models.families.mlp import MLP, MLPShape
 from monoseme.models.families.vit import ViT, ViTShape
 
 __all__ = [
-    *("CNN", "GPT", "GRU", "MLP", "ViT"),
-    *("CNNShape", "GPTShape", "GRUShape", "MLPShape", "ViTShape"),
-    *("FAMILIES", "Family", "Shape", "family"),
+    "CNN",
+    "FAMILIES",
+    "GPT",
+    "GRU",
+    "MLP",
+    "CNNShape",
+    "Family",
+    "GPTShape",
+    "GRUShape",
+    "MLPShape",
+    "Shape",
+    "ViT",
+    "ViTShape",
+    "family",
 ]

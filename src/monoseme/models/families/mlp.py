@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -57,7 +58,7 @@ class MLP(nn.Module):
         super().__init__()
         self.shape = shape
         sizes = [shape.inputs, *[shape.width] * shape.depth]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.head = nn.Linear(shape.width, shape.outputs)
         lecun(self, seed, "mlp")
 
