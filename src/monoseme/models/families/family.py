@@ -55,7 +55,7 @@ class Family:
     module
         ``module(shape, seed)``.
     multiple
-        Widths are multiples of it.
+        Widths are multiples of it: the default size of an attention head.
     """
 
     shape: Callable[..., Shape]
