@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def slow_minimum(x: np.ndarray, y: np.ndarray, degree: int, window: int) -> floa
     for root in fit.deriv().roots():
         at = float(root.real)
         if abs(root.imag) < 1e-12 and fit.deriv(2)(at) > 0 and x[0] <= at <= x[-1]:
-            near = minimize_scalar(fit, bounds=(at - 0.01, at + 0.01), method="bounded", options={"xatol": 1e-12})
+            near: Any = minimize_scalar(fit, bounds=(at - 0.01, at + 0.01), method="bounded", options={"xatol": 1e-12})
             assert abs(near.x - at) < 1e-5
             return at
     return -np.inf if fit(x[part][0]) < fit(x[part][-1]) else np.inf

@@ -17,7 +17,7 @@ from torch import nn
 from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome
 from monoseme.interaction.network_energies import Measured, network_energies
-from monoseme.interaction.shapes import ShapeRow, shapes
+from monoseme.interaction.shapes import ShapeRow
 from monoseme.interaction.tasks import Task
 from monoseme.interaction.training import Training, fit, split_losses
 from monoseme.learning import Submits, SweepProgress, SweepResult, sweep

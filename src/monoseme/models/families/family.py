@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -18,6 +18,7 @@ from monoseme.models.families.vit import ViT, ViTShape
 __all__ = ["FAMILIES", "Family", "Shape", "family"]
 
 
+@runtime_checkable
 class Shape(Protocol):
     """A member of a family: depth, width, and what follows from them."""
 
