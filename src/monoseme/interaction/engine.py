@@ -94,6 +94,11 @@ class _Runner:
                 for sums, factors in zip(self.sums, self.factors(piece), strict=True):
                     sums.add(factors)
             batch = next(batches, None)
+        for place, sums in zip(self.job.places, self.sums, strict=True):
+            if not sums.finite:
+                got = f"NaN or infinity at {place.name!r}"
+                fix = "Look for NaN among the inputs and weights, and for 0/0 or √0 in the network."
+                raise refuse("inputs", "give finite gradients", got, fix)
         return Done(self.sums, self.pilot, self.method, passes, chunk, notes)
 
     def factors(self, piece: Piece) -> Iterator[Float[Tensor, "n m D"]]:

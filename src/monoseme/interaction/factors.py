@@ -51,6 +51,11 @@ class FactorSums:
         """Groups in which sums are kept; 1 when there is no room for more."""
         return len(self.totals)
 
+    @property
+    def finite(self) -> bool:
+        """Whether no NaN and no infinity has come in."""
+        return bool(torch.isfinite(self.squares).all())
+
     @torch.no_grad()
     def add(self, factors: Float[Tensor, "n m D"]) -> None:
         """Add units. Products are formed in the factors' own precision and summed in float64."""

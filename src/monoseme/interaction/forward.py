@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 
 import torch
@@ -33,7 +34,9 @@ def push(
     """
     tap = Tap(place, lambda raw: fwad.make_dual(raw, tangent(raw)))
     try:
-        with fwad.dual_level(), sdpa_kernel(SDPBackend.MATH):
+        with fwad.dual_level(), sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
+            # torch's own table for forward mode is still written in TorchScript, and says so when first used
+            warnings.filterwarnings("ignore", ".*torch.jit.script", DeprecationWarning)
             with tapped([tap]):
                 output = model(piece.inputs)
             with torch.no_grad():

@@ -42,6 +42,11 @@ class KeptFactors:
         """Bytes kept."""
         return sum(f.nbytes for f in self.factors)
 
+    @property
+    def finite(self) -> bool:
+        """Whether no NaN and no infinity has come in."""
+        return all(bool(torch.isfinite(f).all()) for f in self.factors)
+
     @torch.no_grad()
     def add(self, factors: Float[Tensor, "n m D"]) -> None:
         """Add units; a copy is kept."""
