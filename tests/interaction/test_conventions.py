@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_gpt_scan_is_the_loss_gradient_of_every_position() -> None:
     module, ids = build("gpt")
     targets = ids.roll(-1, 1)
     e, rest = embeddings(module, ids)
-    total = 0
+    total: Any = 0
     for row, target in zip(e, targets, strict=True):
         g = torch.func.grad(lambda t, target=target: F.cross_entropy(rest(t), target, reduction="sum"))(row)
         total = total + (g.T @ g / len(g)).detach().numpy()
@@ -97,7 +98,7 @@ def test_gpt_scan_is_the_loss_gradient_of_every_position() -> None:
 def test_cnn_scan_cuts_windows_of_sketched_gradients() -> None:
     module, x = build("cnn")
     found = agop_as("cnn-scan", module, x.repeat(60, 1, 1, 1))
-    exact = 0
+    exact: Any = 0
     for row in x:
         j = jacrev(lambda t: module(t[None])[0])(row)  # (K, C, H, W)
         windows = F.unfold(j, 3, padding=1).mT  # (K, places, C 9)

@@ -37,6 +37,7 @@ class Projected:
         return drawn / math.sqrt(self.rows)
 
     def __call__(self, output: Any, piece: Piece) -> Float[Tensor, "n rows"]:
+        """P y."""
         y = last_logits(output, piece)
         return y @ self.matrix(y.shape[1]).to(y).T
 

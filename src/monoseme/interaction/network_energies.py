@@ -56,7 +56,8 @@ def network_energies(module: nn.Module, task: Task, measured: Measured) -> dict[
     ``participation_ratio``, ``excess`` over a random basis, ``plugin_ratio``.
     """
     x = next(iter(task.test.in_order(min(measured.samples, len(task.test))))).x
-    inputs, targets = task.split(x)
+    like = next(module.parameters(), x)
+    inputs, targets = task.split(x.to(like.device, like.dtype))
     if task.kind == "tokens":
         return _named(_text(module, inputs, measured), "out")
     found: dict[str, Outcome | float] = {}
@@ -82,7 +83,7 @@ class _Projected:
         self.project = project
 
     def __call__(self, output: Any, _piece: Any) -> Tensor:
-        return output[:, -1] @ self.project
+        return output[:, -1] @ self.project.to(output)
 
 
 class _Last:
