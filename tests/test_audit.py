@@ -61,8 +61,9 @@ def test_the_page_of_a_text_has_every_group_of_numbers_and_a_card_a_block(text: 
     record = RunRecord.load(out)
     assert headings(record)[0] == "Fidelity"
     assert headings(record)[1:] == [
-        "What the model loses when reconstructions are put back", "Stability", "Tokens", "Not known",
-    ]  # fmt: skip
+        *("What the model loses when reconstructions are put back", "Stability"),
+        *("What the network downstream does with the parts", "Tokens", "Not known"),
+    ]
     assert result["fvu"].known
     assert result["kl_recovered"].known
     assert 0 < (result["stability"].value or 0) <= 1
@@ -71,6 +72,12 @@ def test_the_page_of_a_text_has_every_group_of_numbers_and_a_card_a_block(text: 
     assert any(view.tokens for view in record.samples.values())
     assert all(not o.known and o.note.startswith("not computed: ") for o in record.outcomes[-1].outcomes)
     assert not any("room of" in o.note or "AGOP" in o.note for o in record.outcomes[-1].outcomes)
+    assert [o.name for o in record.outcomes[3].outcomes] == ["off_block_ratio", "rotated_ratio"]
+    for card in record.cards:
+        drawn = {o.name: o for o in card.outcomes}
+        assert len(drawn) == len(card.outcomes)
+        assert drawn["sensitivity"].known
+        assert drawn["interaction"].known
     assert "training mean" in record.outcomes[1].note  # FVU and the splice have different baselines
     (seeds,) = record.comparisons
     assert [row[0] for row in seeds.rows] == ["first (shown here)", "second"]

@@ -7,7 +7,7 @@ ms.evaluate(result.featurizer, store)  # numbers with intervals; .table() is tex
 ms.page("run")  # the path of a page to open
 """
 
-from monoseme import featurizers, optimality, worlds
+from monoseme import featurizers, interaction, optimality, worlds
 from monoseme.api import (
     ActivationStore,
     Audit,
@@ -16,6 +16,8 @@ from monoseme.api import (
     FitResult,
     SweepResult,
     Watch,
+    agop,
+    agop_page,
     audit,
     certify,
     choose,
@@ -44,6 +46,8 @@ __all__ = [
     "SweepResult",
     "UserError",
     "Watch",
+    "agop",
+    "agop_page",
     "audit",
     "certify",
     "choose",
@@ -51,6 +55,7 @@ __all__ = [
     "featurizers",
     "fit",
     "harvest",
+    "interaction",
     "load",
     "open_model",
     "optimality",

@@ -21,7 +21,8 @@ def test_the_widest_of_every_depth(name: str, embeddings: bool) -> None:
     rows = shapes(name, budget, depths=depths, embeddings=embeddings, tolerance=1.0)
     for row, depth in zip(rows, depths, strict=True):
         assert row.depth == depth
-        fitting = [w for w in range(kind.multiple, 400, kind.multiple) if kind.shape(depth, w).count(embeddings) <= budget]
+        widths = range(kind.multiple, 400, kind.multiple)
+        fitting = [w for w in widths if kind.shape(depth, w).count(embeddings) <= budget]
         assert row.width == fitting[-1]
         assert row.parameters == kind.shape(depth, row.width).count(embeddings)
         assert row.unused == pytest.approx(1 - row.parameters / budget)

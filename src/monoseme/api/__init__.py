@@ -3,7 +3,7 @@
 model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─page▶ something to look at
 
 Reading order: `fitting`, `describing`, `paging`; for many fits `choosing`, `sweeping`, `comparing`; all at once
-`auditing`.
+`auditing`. Beside them: `certifying`, `interacting`.
 """
 
 from monoseme.api.auditing import Audit, audit
@@ -12,12 +12,14 @@ from monoseme.api.choosing import Choice, choose
 from monoseme.api.comparing import describe_sweep, sweep_page
 from monoseme.api.describing import describe
 from monoseme.api.fitting import evaluate, fit, rows_of, store_of
+from monoseme.api.interacting import agop_page
 from monoseme.api.loading import load
 from monoseme.api.measuring import AuditSettings, Watch
 from monoseme.api.paging import page
 from monoseme.api.sweeping import points_of, sweep
 from monoseme.evaluation import Evaluation
 from monoseme.featurizers import FitResult
+from monoseme.interaction import agop
 from monoseme.learning import SweepResult, process_pool
 from monoseme.models import open_model
 from monoseme.store import ActivationStore, harvest
@@ -31,6 +33,8 @@ __all__ = [
     "FitResult",
     "SweepResult",
     "Watch",
+    "agop",
+    "agop_page",
     "audit",
     "certify",
     "choose",

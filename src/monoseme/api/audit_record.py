@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from monoseme.api.describing import describe
+from monoseme.api.interacting import with_gradients
 from monoseme.api.measuring import Arm
 from monoseme.core.cards import BlockCard
 from monoseme.core.outcome import Outcome, plural, unknown
@@ -24,9 +25,8 @@ NOT_BUILT = (
         "1",
         "not computed: whether a best dictionary must hold a block is not checked yet; no block is proved real",
     ),
-    ("interaction_energy", "1", "not computed: needs gradients of the model; not built yet"),
     ("nameability", "1", "not computed: no names are looked for; not built yet"),
-    ("sensitivity", "1", "not computed: steering is not built yet; splicing says what all blocks do together"),
+    ("steering", "1", "not computed: not built yet; splicing says what all blocks do together"),
     ("description_length", "bits/row", "not computed: not built yet"),
     ("probe", "1", "not computed: no probe is fitted; whether blocks predict labels was not asked"),
 )
@@ -43,7 +43,7 @@ def audit_record(arm: Arm, control: Arm | None = None, title: str = "") -> RunRe
         title=title or f"Audit of {arm.store.manifest['model']['name']} at {arm.store.manifest['hook']}",
         outcomes=tuple(_groups(arm, control)),
         comparisons=tuple(_tables(arm, control)),
-        cards=tuple(_with_agreement(card, arm.agreement[card.block]) for card in record.cards),
+        cards=tuple(_with_own(card, arm) for card in record.cards),
         notes=(*record.notes, *_few(arm.store), *_skipped(arm.store.manifest)),
     )
 
@@ -66,6 +66,13 @@ def _groups(arm: Arm, control: Arm | None) -> Iterator[OutcomeGroup]:
         "A second featurizer was fitted to the same batches from other starting atoms. What the data does not decide "
         "differs between the two. Compare with chance stability, and with random weights (--control), which exceed "
         "chance as well. Two seeds say nothing of a third. Every card has its own block's stability.",
+    )
+    yield OutcomeGroup(
+        "What the network downstream does with the parts",
+        arm.downstream,
+        "Energy of the average gradient outer product at the hook that different blocks share, in their own basis; to "
+        "be read beside the same dictionary turned at random. Every card has its block's sensitivity: the mean squared "
+        "change of the outputs along it.",
     )
     yield OutcomeGroup("Tokens: kept, dropped, skipped", tuple(_tokens(arm.store.manifest)), _policy(arm))
     yield OutcomeGroup("Not known, and why", tuple(_unknown(control)))
@@ -154,6 +161,7 @@ def _tables(arm: Arm, control: Arm | None) -> Iterator[Comparison]:
     yield Comparison("Beside random weights", ("weights", *names), tuple(rows), note)
 
 
-def _with_agreement(card: BlockCard, agreement: Outcome) -> BlockCard:
-    """A card with its block's stability in the third place: the last that the gallery has room for."""
-    return replace(card, outcomes=(*card.outcomes[:2], agreement, *card.outcomes[2:]))
+def _with_own(card: BlockCard, arm: Arm) -> BlockCard:
+    """A card with its block's stability in the third place, the last that the gallery has room for; and gradients."""
+    card = replace(card, outcomes=(*card.outcomes[:2], arm.agreement[card.block], *card.outcomes[2:]))
+    return with_gradients(card, arm.by_block[card.block]) if arm.by_block else card

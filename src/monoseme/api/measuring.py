@@ -14,9 +14,10 @@ from monoseme import learning
 from monoseme import store as stores
 from monoseme.api.defaults import default_batch, default_steps, default_tokens, shape
 from monoseme.api.fitting import evaluate, fit
+from monoseme.api.interacting import block_gradients
 from monoseme.api.remembering import Remembered
 from monoseme.core.code import Code
-from monoseme.core.errors import refuse
+from monoseme.core.errors import UserError, refuse
 from monoseme.core.files import sha256
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.evaluation import Evaluation, stability
@@ -46,6 +47,8 @@ class AuditSettings:
         Of the fit; a batch never holds more rows than there are.
     spliced
         Held-out samples to run the model on again with reconstructions put back; 0 leaves that out.
+    gradients
+        Samples on which gradients at the hook are taken, for what the network downstream does with a block; 0: none.
     seed
         Of the splits, the order of the rows, and the first featurizer; the second one starts from ``seed + 1``.
     tokens, dtype, harvest_batch
@@ -63,13 +66,14 @@ class AuditSettings:
     batch_size: int = 2048
     lr: float = 3e-3
     spliced: int = 32
+    gradients: int = 16
     seed: int = 0
     tokens: TokenPolicy | str | None = None
     dtype: str = "float32"
     harvest_batch: int = 16
 
     def __post_init__(self) -> None:
-        for name, least in (("spliced", 0), ("batch_size", 1), ("steps", 1)):
+        for name, least in (("spliced", 0), ("gradients", 0), ("batch_size", 1), ("steps", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise refuse(name, f"be at least {least}", value, "Raise it.")
@@ -107,6 +111,9 @@ class Arm:
         How far the two agree.
     agreement
         (G,) one outcome for every block of the first: how like it its partner in the second is.
+    downstream, by_block
+        Off-block energy of the AGOP at the hook; and sensitivity and interaction of every block. One unknown outcome
+        that says why, and no blocks, where there are no gradients.
     numbers
         The file with all of these.
     """
@@ -118,6 +125,8 @@ class Arm:
     second: Evaluation
     stability: tuple[Outcome, ...]
     agreement: tuple[Outcome, ...]
+    downstream: tuple[Outcome, ...]
+    by_block: tuple[tuple[Outcome, ...], ...]
     numbers: Remembered
 
 
@@ -141,14 +150,17 @@ def measure(model: HookedModel, data: Any, at: str, out: Path, settings: AuditSe
         "store": sha256(store.path / "manifest.json"),
         "fits": [sha256(out / "run" / name / "featurizer.safetensors") for name in (FIRST, SECOND)],
         "spliced": settings.spliced,
+        "gradients": settings.gradients,
         "seed": settings.seed,
         "version": version("monoseme"),
     }
     kept = Remembered(out / "numbers.json", identity)
-    watch.step("measure on held-out samples" + (f"; splice {settings.spliced} of them" if settings.spliced else ""))
+    also = f"; splice {settings.spliced} of them" if settings.spliced else ""
+    watch.step("measure on held-out samples" + also + ("; differentiate" if settings.gradients else ""))
     own = kept.get("evaluation", lambda: _evaluate(first, store, model, data, settings).to_json())
     other = kept.get("second", lambda: evaluate(second, store, seed=settings.seed).to_json())
     watch.step("compare the two seeds")
+    drawn = kept.get("gradients", lambda: _gradients(first, model, data, at, settings))
     agreed = kept.get("stability", lambda: _compare(first, second, store, settings.seed))
     return Arm(
         store,
@@ -158,6 +170,8 @@ def measure(model: HookedModel, data: Any, at: str, out: Path, settings: AuditSe
         Evaluation.from_json(other),
         tuple(Outcome.from_json(o) for o in agreed["outcomes"]),
         tuple(Outcome.from_json(o) for o in agreed["blocks"]),
+        tuple(Outcome.from_json(o) for o in drawn["outcomes"]),
+        tuple(tuple(Outcome.from_json(o) for o in block) for block in drawn["blocks"]),
         kept,
     )
 
@@ -194,6 +208,23 @@ def _evaluate(
     if not settings.spliced:
         return evaluate(featurizer, store, seed=settings.seed)
     return evaluate(featurizer, store, model=model, source=data, spliced=settings.spliced, seed=settings.seed)
+
+
+def _gradients(
+    featurizer: Featurizer, model: HookedModel, data: Any, at: str, settings: AuditSettings
+) -> dict[str, Any]:
+    """Outcomes of all blocks and of every block, as plain JSON values; why not, where the model gives no gradients."""
+    why = "not computed: no sample was to be differentiated"
+    if settings.gradients:
+        try:
+            found = block_gradients(model, data, at, featurizer, settings.gradients, settings.seed)
+        except (UserError, RuntimeError) as error:  # RuntimeError: an operation without a derivative
+            why = f"not computed: {next(iter(str(error).splitlines()), '')}"
+        else:
+            whole = (found.off_block_ratio, found.rotated_ratio)
+            blocks = [[o.to_json() for o in found.card(g)] for g in range(featurizer.n_blocks)]
+            return {"outcomes": [o.to_json() for o in whole], "blocks": blocks}
+    return {"outcomes": [unknown("off_block_ratio", "share", why).to_json()], "blocks": []}
 
 
 def _compare(first: Featurizer, second: Featurizer, store: ActivationStore, seed: int) -> dict[str, Any]:

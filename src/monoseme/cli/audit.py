@@ -53,6 +53,8 @@ class Audit:
     """Peak learning rate."""
     spliced: int = 32
     """Held-out samples to run again with reconstructions put back; 0 leaves that out."""
+    gradients: int = 16
+    """Samples on which gradients are taken, for what the network downstream does with every part; 0 leaves that out."""
     control: bool = False
     """Do the same with random weights and show both. Costs as much again."""
     size: int = 252
@@ -75,7 +77,8 @@ class Audit:
         started = time.perf_counter()
         model = ms.open_model(self.model)
         data = thinned(data_for(model, self.data, self.size, self.seed), self.limit)
-        names = ("at", "featurizer", "n_blocks", "block_size", "k", "lam", "steps", "batch_size", "lr", "spliced")
+        names = ("at", "featurizer", "n_blocks", "block_size", "k", "lam", "steps", "batch_size", "lr", "spliced",
+                 "gradients")  # fmt: skip
         with Ticker() as ticker:
 
             def say(text: str) -> None:

@@ -19,6 +19,7 @@ from monoseme.cli.demo import Demo
 from monoseme.cli.evaluate import Evaluate
 from monoseme.cli.fit import Fit
 from monoseme.cli.harvest import Harvest
+from monoseme.cli.interaction import Interaction
 from monoseme.cli.optimality import Optimality
 from monoseme.cli.page import Page
 from monoseme.cli.reproduce import Reproduce
@@ -33,7 +34,7 @@ SIGINT = 2
 
 
 Verb = (
-    Audit | Harvest | Fit | Choose | Sweep | Evaluate | Page | Optimality | Demo | Reproduce
+    Audit | Harvest | Fit | Choose | Sweep | Evaluate | Page | Optimality | Interaction | Demo | Reproduce
 )  # tyro calls each by its class
 
 

@@ -85,9 +85,9 @@ def agop(
     side
         "input" (D, D) or "output" (K, K).
     of
-        "logits" (n, K); "last": of the last position of (n, T, K); "outputs": all numbers; "loss", which needs
-        `targets` and is summed over positions; or a function (output, piece) -> (n, K), where ``piece.inputs`` and
-        ``piece.targets`` are those of the same samples.
+        "logits" (n, K); "last", "mean": last position, or mean of all, of (n, T, K); "outputs": all numbers; "loss",
+        which needs `targets` and is summed over positions; or a function (output, piece) -> (n, K), where
+        ``piece.inputs`` and ``piece.targets`` are those of the same samples.
     probes
         None: exact. m: sketched with m random combinations, independent for every sample, of outputs (input side) or of
         coordinates (output side); unbiased for G, but plug-in energies of it are too large: use ``population=True``.

@@ -14,7 +14,7 @@ from monoseme.core.errors import closest, refuse
 from monoseme.interaction.pieces import Piece
 from monoseme.models import logits
 
-__all__ = ["FUNCTIONS", "Function", "function", "last_logits", "loss", "outputs", "plain_logits"]
+__all__ = ["FUNCTIONS", "Function", "function", "last_logits", "loss", "mean_logits", "outputs", "plain_logits"]
 
 Function = Callable[[Any, Piece], Tensor]
 
@@ -37,6 +37,16 @@ def last_logits(output: Any, _piece: Piece) -> Float[Tensor, "n K"]:
         got = f"outputs {tuple(found.shape)}"
         raise refuse("of", "be 'last' only where outputs are (n, T, K)", got, "Use 'logits' or 'outputs'.")
     return found[:, -1]
+
+
+def mean_logits(output: Any, _piece: Piece) -> Float[Tensor, "n K"]:
+    """Output averaged over positions, of tokens (n, T, K) or a map (n, K, H, W); (n, K) as it is."""
+    found = logits(output)
+    axes = {2: None, 3: (1,), 4: (2, 3)}
+    if found.ndim not in axes:
+        got = f"outputs {tuple(found.shape)}"
+        raise refuse("of", "be 'mean' only where outputs are (n, K), (n, T, K) or maps", got, "Use 'outputs'.")
+    return found if axes[found.ndim] is None else found.mean(axes[found.ndim])
 
 
 def outputs(output: Any, _piece: Piece) -> Float[Tensor, "n K"]:
@@ -65,7 +75,13 @@ def loss(output: Any, piece: Piece) -> Float[Tensor, "n 1"]:
     return nats.reshape(len(found), -1).sum(1, True)
 
 
-FUNCTIONS: dict[str, Function] = {"logits": plain_logits, "last": last_logits, "outputs": outputs, "loss": loss}
+FUNCTIONS: dict[str, Function] = {
+    "logits": plain_logits,
+    "last": last_logits,
+    "mean": mean_logits,
+    "outputs": outputs,
+    "loss": loss,
+}
 
 
 def function(of: str | Function) -> Function:

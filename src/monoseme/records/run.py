@@ -14,6 +14,7 @@ from monoseme.core.files import read_json, sha256, write_json, write_tensors
 from monoseme.core.outcome import Outcome
 from monoseme.core.parse import Entry
 from monoseme.records.cards import pack_cards, unpack_cards
+from monoseme.records.heat import Heat, heat_json, read_heat
 from monoseme.records.scatter import Scatter, read_scatter, scatter_json
 
 __all__ = ["Comparison", "Curve", "Histogram", "OutcomeGroup", "RunRecord", "SampleView", "relative_path"]
@@ -134,7 +135,7 @@ class RunRecord:
         What it is called, and what it is, a word above the title: ``"fit"``.
     facts
         Short texts in the order to show them: model, hook, data, split, featurizer, sizes.
-    outcomes, comparisons, curves, histograms, scatters
+    outcomes, comparisons, curves, histograms, scatters, heats
         Numbers, tables and charts.
     cards
         One card a block.
@@ -155,6 +156,7 @@ class RunRecord:
     samples: Mapping[str, SampleView] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     scatters: tuple[Scatter, ...] = ()
+    heats: tuple[Heat, ...] = ()
 
     def save(self, folder: Path | str) -> Path:
         """Write record.json and cards.safetensors into `folder`; other files there are left alone.
@@ -190,6 +192,7 @@ class RunRecord:
             "samples": {id_: vars(view) | {"tokens": list(view.tokens)} for id_, view in self.samples.items()},
             "notes": list(self.notes),
             "scatters": [scatter_json(scatter) for scatter in self.scatters],
+            "heats": [heat_json(heat) for heat in self.heats],
         }
 
     @classmethod
@@ -227,6 +230,7 @@ class RunRecord:
             notes=tuple(root.get("notes", list)),
             # records written before there were any
             scatters=tuple(map(read_scatter, root.items("scatters"))) if "scatters" in root.mapping() else (),
+            heats=tuple(map(read_heat, root.items("heats"))) if "heats" in root.mapping() else (),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from monoseme.core.outcome import Outcome
 from monoseme.explorer.static.charts import curve_chart, histogram_chart
+from monoseme.explorer.static.heat import heat_figure
 from monoseme.explorer.static.numbers import cell, folded, outcome_tile, pager, spoken, whisker_domain
 from monoseme.explorer.static.scatter import scatter_figure
 from monoseme.records.page import Html, Markup, tag
@@ -22,6 +23,7 @@ def overview_page(record: RunRecord) -> Html:
         _section("scatters", "Charts", [scatter_figure(scatter, i) for i, scatter in enumerate(record.scatters)]),
         _section("comparisons", "Comparisons", [_table(table) for table in record.comparisons]),
         _section("curves", "Curves", _charts(record)),
+        _section("matrices", "Matrices", [heat_figure(heat, i) for i, heat in enumerate(record.heats)]),
         _section("parts", "Parts", _gallery(record)),
         _section("facts", "How it was made", _facts(record)),
     ]

@@ -16,6 +16,7 @@ from monoseme.explorer.static.certificate import certificate_page
 from monoseme.explorer.static.certificate_data import SHARD as REASONS
 from monoseme.explorer.static.certificate_data import certificate_index, named_by, reason_shard
 from monoseme.explorer.static.claims import claims_page
+from monoseme.explorer.static.heat import heat_png
 from monoseme.explorer.static.overview import block_page, overview_page
 from monoseme.explorer.static.scatter import scatter_script
 from monoseme.explorer.static.shards import SHARD, card_index, script, shard
@@ -68,6 +69,9 @@ def write_pages(record: RunRecord, out: Path | str, thumbnails: Thumbnails | Pat
             (folder / "data").mkdir(exist_ok=True)
             scripts = "".join(scatter_script(scatter, i) for i, scatter in enumerate(record.scatters))
             (folder / "data" / "scatters.js").write_text(scripts, encoding="ascii")
+        for i, heat in enumerate(record.heats):
+            (folder / "data").mkdir(exist_ok=True)
+            (folder / "data" / f"heat-{i}.png").write_bytes(heat_png(heat))
     return Path(out) / "index.html"
 
 
