@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first import
 
 import torch
 
+from monoseme.api.shape_charts import describe_shapes, shapes_page
 from monoseme.interaction import ShapeTable, correlations, optima
 from monoseme.interaction.sweeping import hours, shape_sweep
 from monoseme.learning import SweepProgress, SweepResult, process_pool
@@ -77,6 +78,9 @@ def main() -> None:
     with process_pool(2) as pool:
         found = shape_sweep(sweep.plan, sweep.rows(), asked.out, seeds=sweep.seeds, executor=pool, progress=tell)
     report(found, (time.perf_counter() - start) / 60)
+    table = ShapeTable.from_sweep(found)
+    pages = shapes_page(describe_shapes(table, title=f"Shapes of {asked.family}"), f"{asked.out}/page")
+    print(f"page  {pages}")
 
 
 if __name__ == "__main__":

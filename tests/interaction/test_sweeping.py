@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from monoseme.interaction.sweeping import hours, trial
 from monoseme.interaction.tasks import Task, narma_task, pictures_task, text_task
 from monoseme.models.families import CNN, GPT, CNNShape, GPTShape
 
-SIZES = {"vocabulary": 256, "context": 16}
+SIZES: dict[str, Any] = {"vocabulary": 256, "context": 16}
 MEASURED = Measured(samples=6, probes=40, projected=5)
 
 

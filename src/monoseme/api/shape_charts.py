@@ -29,6 +29,9 @@ __all__ = [
     "shapes_page",
 ]
 
+# what a trial took, which says nothing of the network
+BOOKS = ("parameters", "flops", "steps", "cpu_seconds_training", "cpu_seconds_energies")
+
 
 def _size(budget: float) -> str:
     """Write a parameter count as people do: 60k, 1.3M."""
@@ -162,7 +165,8 @@ def describe_shapes(
 ) -> RunRecord:
     """Gather what the page of a shape sweep shows; `ratio` and `energy` name the numbers of the plane."""
     log_energy, found = f"log10 {energy}", optima(table, loss)
-    numbers = [loss, ratio, log_energy, *(n for n in table.numbers if n not in (loss, ratio, energy))]
+    others = [n for n in table.numbers if n not in (loss, ratio, energy, *BOOKS)]
+    numbers = [loss, ratio, log_energy, *others]
     about = {
         "Budgets": ", ".join(map(_size, table.budgets)),
         "Shapes": f"{len(table.over_seeds().seed):,}",
