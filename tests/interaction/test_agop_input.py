@@ -86,6 +86,7 @@ BAD: list[tuple[str, Callable[[], Any]]] = [
     ("inputs", lambda: agop(nn.Linear(6, 3), iter(()))),
     ("inputs", lambda: agop(nn.Linear(6, 3), X[:0])),
     ("inputs", lambda: agop(nn.Sequential(nn.Tanh(), nn.Linear(6, 3)), X * torch.nan)),
+    ("inputs", lambda: agop(nn.Linear(6, 3), X.numpy())),
     ("targets", lambda: agop(nn.Linear(6, 3), X, of="loss")),
     ("targets", lambda: agop(nn.Linear(6, 3), X, of="loss", targets=torch.zeros(3, dtype=torch.long))),
     ("model", lambda: agop(Normalised(), X)),
@@ -211,3 +212,18 @@ def test_a_matrix_that_does_not_fit_is_not_formed_and_its_energies_are_the_same(
     assert kept.aofe().value == pytest.approx(formed.aofe().value, rel=1e-9)
     assert "matrix" in refused(lambda: kept.matrix)
     assert agop(module, ids, "wte", of="last", how=how["formed"]).about.width == 66
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 1 << 20])
+@pytest.mark.parametrize("power", [-80, 80])
+def test_float32_neither_underflows_nor_overflows(power: int, memory: int) -> None:
+    net = nn.Linear(400, 3)
+    x = torch.randn(9, 400, generator=generator(4, "wide"))
+    plain = agop(net, x, how=How(memory=memory))
+    with torch.no_grad():
+        net.weight.mul_(2.0**power)
+    found = agop(net, x, how=How(memory=memory))
+    assert found.about.formed == (memory > 1 << 20)
+    assert found.aofe().value == pytest.approx((plain.aofe().value or 0) * 2.0 ** (4 * power), rel=1e-6)
+    assert found.aofe_ratio().value == pytest.approx(plain.aofe_ratio().value, rel=1e-6)
+    np.testing.assert_allclose(found.spectrum()[:3], plain.spectrum()[:3] * 4.0**power, rtol=1e-5)

@@ -60,6 +60,9 @@ def _left(depth: int) -> float:
         (lambda: shapes("gpt", 1e6, depths=[0]), "depths", ""),
         (lambda: shapes("gpt", 1e6, multiple=6), "multiple", ""),
         (lambda: shapes("gpt", 1e6, tolerance=2), "tolerance", ""),
+        (lambda: shapes("gpt", float("nan")), "budget", ""),
+        (lambda: shapes("gpt", -5), "budget", ""),
+        (lambda: shapes("gpt", 1e6, contxt=3), "sizes", "context"),
     ],
 )
 def test_wrong_input_is_refused(call: Callable[[], Any], argument: str, also: str) -> None:

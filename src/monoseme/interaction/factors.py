@@ -8,6 +8,8 @@ one group of units at a time, so the sums are kept by group: unit i belongs to g
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
@@ -15,7 +17,7 @@ from torch import Tensor
 
 from monoseme.core.errors import refuse
 
-__all__ = ["FactorSums"]
+__all__ = ["FactorSums", "scaled"]
 
 GROUPS, FEWEST = 32, 8
 CHUNK = 1 << 26  # numbers in the matrices of the units that are formed at once
@@ -63,27 +65,28 @@ class FactorSums:
             got = f"shape {tuple(factors.shape)}"
             raise refuse("factors", f"be (units, rows, {self.width})", got, "One factor a unit.")
         n, m, d = factors.shape
+        scale, factors = scaled(factors)
         group = (torch.arange(n) + self.n) % self.groups
         self.n += n
         for part, at in zip(
             factors.split(max(1, CHUNK // (d * d))), group.split(max(1, CHUNK // (d * d))), strict=True
         ):
-            self._products(part.to("cpu") if part.device.type == "mps" else part, at, m < d // 2)
+            self._products(part.to("cpu") if part.device.type == "mps" else part, at, m < d // 2, scale**2)
 
-    def _products(self, factors: Tensor, group: Tensor, few: bool) -> None:
+    def _products(self, factors: Tensor, group: Tensor, few: bool, unit: float) -> None:
         """With few rows ‖G_i‖² is that of the small matrix F Fᵀ; else G_i is formed."""
         diagonal = factors.square().sum(1).double().cpu()
         if few:
             square = (factors @ factors.mT).double().square().sum((1, 2)).cpu()
             for g in group.unique():
                 rows = factors[(group == g).to(factors.device)].flatten(0, 1)
-                self.totals[g] += (rows.mT @ rows).double().cpu()
+                self.totals[g] += unit * (rows.mT @ rows).double().cpu()
         else:
             made = (factors.mT @ factors).double().cpu()
             square = made.square().sum((1, 2))
-            self.totals.index_add_(0, group, made)
-        parts = torch.stack([torch.ones_like(square), square, diagonal.square().sum(1), diagonal.sum(1).square()])
-        self.squares.index_add_(1, group, parts)
+            self.totals.index_add_(0, group, unit * made)
+        parts = torch.stack([square, diagonal.square().sum(1), diagonal.sum(1).square()])
+        self.squares.index_add_(1, group, torch.cat([torch.ones_like(square)[None], unit**2 * parts]))
 
     def merge(self, other: FactorSums) -> FactorSums:
         """Both together; groups are joined by number."""
@@ -101,3 +104,14 @@ class FactorSums:
             raise refuse("factors", "hold at least one unit", 0, "Add some first.")
         g = self.totals.sum(0).numpy() / self.n
         return 0.5 * (g + g.T)
+
+
+def scaled(factors: Tensor) -> tuple[float, Tensor]:
+    """A power of two near the largest entry, and the factors ÷ it, where squares of float32 might not hold it."""
+    top = float(factors.abs().max()) if factors.numel() else 0.0
+    if not 0 < top < float("inf"):
+        return 1.0, factors
+    scale = 2.0 ** round(math.log2(top))
+    if 1e-6 < scale < 1e6:
+        return 1.0, factors
+    return scale, (factors.double() / scale).to(factors.dtype)

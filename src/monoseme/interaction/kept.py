@@ -14,6 +14,7 @@ from torch import Tensor
 
 from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome, unknown
+from monoseme.interaction.factors import scaled
 from monoseme.interaction.population import ENERGIES, Parts, outcome_of
 
 __all__ = ["KeptFactors"]
@@ -34,7 +35,8 @@ class KeptFactors:
 
     def __init__(self, width: int, keep: int = 1 << 30) -> None:
         self.width, self.keep, self.n = width, keep, 0
-        self.factors: list[Tensor] = []
+        self.factors: list[Tensor] = []  # of every unit, ÷ its scale
+        self.scales: list[float] = []
         self._parts: tuple[Parts, list[dict[str, float]]] | None = None
 
     @property
@@ -57,6 +59,8 @@ class KeptFactors:
             got = f"{self.bytes + factors.nbytes:,} after {self.n + len(factors)} units"
             fix = "Ask for fewer inputs or probes, or raise memory."
             raise refuse("memory", f"hold the factors of a matrix that does not fit ({self.keep:,} bytes)", got, fix)
+        scale, factors = scaled(factors)
+        self.scales += [scale] * len(factors)
         self.n += len(factors)
         self.factors.extend(factors.cpu().clone().unbind())
         self._parts = None
@@ -67,6 +71,7 @@ class KeptFactors:
             raise refuse("other", f"have width {self.width}", other.width, "Use the same place and view.")
         both = KeptFactors(self.width, self.keep + other.keep)
         both.n, both.factors = self.n + other.n, [*self.factors, *other.factors]
+        both.scales = [*self.scales, *other.scales]
         return both
 
     def plug_in(self) -> Parts:
@@ -83,7 +88,8 @@ class KeptFactors:
     def spectrum(self) -> Float64[np.ndarray, " r"]:
         """Eigenvalues of G that can differ from zero, largest first."""
         rows = torch.cat(self.factors)
-        small = (rows @ rows.T).double().numpy() / self.n
+        units = np.repeat(self.scales, [len(f) for f in self.factors])
+        small = (rows @ rows.T).double().numpy() * np.outer(units, units) / self.n
         return np.maximum(np.linalg.eigvalsh(small)[::-1], 0.0)[: self.width]
 
     def _all(self) -> tuple[Parts, list[dict[str, float]]]:
@@ -93,12 +99,14 @@ class KeptFactors:
 
     def _computed(self) -> tuple[Parts, list[dict[str, float]]]:
         """Plug-in parts; unbiased parts of all units, then without each group in turn."""
-        pairs, diagonals = self._pairs(), torch.stack([f.square().sum(0) for f in self.factors])
+        squared = np.square(self.scales)
+        pairs = self._pairs() * np.outer(squared, squared)
+        diagonals = torch.stack([f.square().sum(0) for f in self.factors]).double() * torch.from_numpy(squared)[:, None]
         groups = min(GROUPS, self.n)
         member = np.arange(self.n) % groups
         totals = np.zeros((groups, self.width))
-        np.add.at(totals, member, diagonals.double().numpy())
-        own = np.stack([np.diag(pairs), diagonals.double().square().sum(1), diagonals.double().sum(1).square()])
+        np.add.at(totals, member, diagonals.numpy())
+        own = np.stack([np.diag(pairs), diagonals.square().sum(1), diagonals.sum(1).square()])
         every, n = totals.sum(0), self.n
         parts = {
             "whole": pairs.sum() / n**2,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from monoseme.core.errors import refuse
@@ -52,9 +53,11 @@ def batches(inputs: Any, targets: Tensor | None) -> Iterator[Piece]:
     if isinstance(inputs, (Tensor, tuple, dict)):
         yield _piece(inputs, targets)
         return
-    if not isinstance(inputs, Iterable) or isinstance(inputs, (str, bytes)):
+    if not isinstance(inputs, Iterable) or isinstance(inputs, (str, bytes, np.ndarray)):
         got = type(inputs).__name__
-        raise refuse("inputs", "be a tensor, a tuple, a dict, or an iterable of these", got, "For example a tensor.")
+        raise refuse(
+            "inputs", "be a tensor, a tuple, a dict, or an iterable of these", got, "For example torch.as_tensor(x)."
+        )
     if targets is not None:
         raise refuse("targets", "come with all inputs at once", "an iterable of inputs", "Stack them into one tensor.")
     for one in inputs:

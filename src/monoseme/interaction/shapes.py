@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monoseme.core.errors import refuse
+from monoseme.core.errors import closest, refuse
 from monoseme.models.families import Shape, family
 
 __all__ = ["DEPTHS", "ShapeRow", "shapes"]
@@ -92,6 +94,12 @@ def shapes(
         When no shape fits; the message says what the smallest needs.
     """
     kind = family(name)
+    known = inspect.signature(kind.shape).parameters
+    for size in sizes:
+        if size not in known:
+            raise refuse("sizes", f"be those of {name}: {', '.join(known)}", repr(size), closest(size, known))
+    if not (math.isfinite(budget) and budget > 0):
+        raise refuse("budget", "be a positive number of parameters", budget, "1e6 is a million.")
     least = sizes.get("head", kind.multiple)
     step = least if multiple is None else multiple
     if step < 1 or step % least:
