@@ -37,13 +37,14 @@ def to_rgb(raw: Float[Tensor, "... n"]) -> Float[Tensor, "... 3"]:
     if raw.shape[-1] != 3:
         raise refuse("raw", "have 1 or 3 outputs", raw.shape[-1], "Ink, or hue, saturation and brightness.")
     hue, saturation, brightness = raw.unbind(-1)
-    return hsv_to_rgb((hue + 1) % 1, saturation.clamp(0, 1), brightness.abs().clamp(0, 1))
+    return hsv_to_rgb(hue - hue.floor(), saturation.clamp(0, 1), brightness.abs().clamp(0, 1))
 
 
 def hsv_to_rgb(h: Tensor, s: Tensor, v: Tensor) -> Float[Tensor, "... 3"]:
-    """Standard conversion: channel n of (5, 3, 1) is v - v s max(0, min(k, 4 - k, 1)), k = (n + 6 h) mod 6."""
-    parts = []
+    """Standard conversion: channel n of (5, 3, 1) is v - v s max(0, min(k, 4 - k, 1)), k = (n + 6 h) mod 6; h in 0…1."""
+    parts, sixths, dip = [], 6 * h, v * s
     for n in (5, 3, 1):
-        k = (n + 6 * h) % 6
-        parts.append(v - v * s * torch.minimum(k, 4 - k).clamp(0, 1))
+        k = sixths + n
+        k = k - 6 * (k >= 6)  # below 12
+        parts.append(v - dip * (2 - (k - 2).abs()).clamp_(0, 1))
     return torch.stack(parts, -1)
