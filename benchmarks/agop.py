@@ -2,9 +2,9 @@
 
     python -m benchmarks.agop [INPUTS]
 
-64 tokens of width 384, ten outputs, 256 inputs, exact, input side. Times are of this machine; what counts is their
-ratio to forward passes on the same inputs in the same run. xRFM (``pip install xrfm``) has AGOPs of kernel machines only: it
-is timed on those, where it is installed.
+64 tokens of width 384, ten outputs, 256 inputs, exact, input side. What counts is the ratio of times to forward passes
+on the same inputs in the same run. xRFM (``pip install xrfm``) has AGOPs of kernel machines only: it is timed on those,
+where it is installed.
 """
 
 from __future__ import annotations

@@ -28,9 +28,8 @@ def plan(sweep: Sweep, timed: bool) -> None:
     rows = sweep.rows()
     print(f"{'budget':>10} {'depth':>5} {'width':>5} {'parameters':>10} {'R':>7} {'unused':>6}")
     for row in rows:
-        print(
-            f"{row.budget:>10,} {row.depth:>5} {row.width:>5} {row.parameters:>10,} {row.ratio:7.4f} {row.unused:6.1%}"
-        )
+        shape = f"{row.depth:>5} {row.width:>5} {row.parameters:>10,} {row.ratio:7.4f} {row.unused:6.1%}"
+        print(f"{row.budget:>10,} {shape}")
     print(f"{len(rows)} shapes x {len(sweep.seeds)} seeds", flush=True)
     if timed:
         took = hours(sweep.plan, rows, len(sweep.seeds))
@@ -50,9 +49,8 @@ def report(result: SweepResult, minutes: float) -> None:
         where = one.scope if one.budget is None else f"{one.budget:,.0f}"
         print(f"test_loss against {one.number}, {where}: Pearson {one.pearson}, Spearman {one.spearman}")
     cpu = sum(table.column("cpu_seconds_training") + table.column("cpu_seconds_energies")) / 60
-    print(
-        f"{len(result.rows)} trials, {cpu:.0f} CPU minutes ({cpu / 2:.0f} on two cores); this call {minutes:.0f} minutes"
-    )
+    cost = f"{cpu:.0f} CPU minutes, {cpu / 2:.0f} on two cores"
+    print(f"{len(result.rows)} trials, {cost}; this call {minutes:.0f} minutes")
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def to_rgb(raw: Float[Tensor, "... n"]) -> Float[Tensor, "... 3"]:
 
 
 def hsv_to_rgb(h: Tensor, s: Tensor, v: Tensor) -> Float[Tensor, "... 3"]:
-    """Standard conversion: channel n of (5, 3, 1) is v - v s max(0, min(k, 4 - k, 1)), k = (n + 6 h) mod 6; h in 0…1."""
+    """Standard conversion: channel n of (5, 3, 1) is v - v s max(0, min(k, 4 - k, 1)), k = (n + 6 h) mod 6."""
     parts, sixths, dip = [], 6 * h, v * s
     for n in (5, 3, 1):
         k = sixths + n

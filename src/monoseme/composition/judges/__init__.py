@@ -1,0 +1,7 @@
+"""Who says whether a picture still shows the thing: one interface, `protocol`; every judge in its own file."""
+
+from monoseme.composition.judges.pixels import PixelJudge
+from monoseme.composition.judges.protocol import Judge, Verdict
+from monoseme.composition.judges.replay import ReplayJudge
+
+__all__ = ["Judge", "PixelJudge", "ReplayJudge", "Verdict"]
