@@ -53,7 +53,7 @@ def moves_of(rendering: Rendering, entries: Sequence[Entry], delta: Delta, sampl
     if sample is not None and sample < len(entries):
         chosen = np.sort(drawn.permutation(len(entries))[:sample])
     moves = []
-    for i in chosen:
+    for i in chosen.tolist():
         layer, to, from_ = entries[i]
         weight = float(rendering.weights[layer][to, from_])
         by = {"absolute": delta.size, "relative": delta.size * abs(weight), "visible": 1.0}[delta.kind]
@@ -81,8 +81,8 @@ def _calibrated(rendering: Rendering, moves: Sequence[Move], target: float) -> l
     low, high = np.log(grid[np.maximum(first - 1, 0)]), np.log(grid[first])
     open_ = reached.any(0)
     for _ in range(HALVINGS):
-        waiting = np.flatnonzero(open_ & (missed > 0.1 * target))
-        if len(waiting) == 0:
+        waiting = np.flatnonzero(open_ & (missed > 0.1 * target)).tolist()
+        if not waiting:
             break
         middle = (low + high) / 2
         there = _changes(rendering, [moves[i] for i in waiting], np.exp(middle[waiting]))
