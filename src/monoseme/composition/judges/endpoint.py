@@ -32,7 +32,8 @@ ANSWERS: tuple[Answer, ...] = ("yes", "no", "unsure")
 PROMPT_VERSION = 1
 PROMPT = (
     "Look at the picture. Does it show {thing}? It may be stylised, distorted or in odd colours; what counts is "
-    "whether a person would still call it {thing}. Answer with JSON: {{\"answer\": \"yes\"}}, {{\"answer\": \"no\"}} or "
+    "whether a person would still call it {thing}. Answer with JSON: {{\"answer\": \"yes\"}}, "
+    "{{\"answer\": \"no\"}} or "
     "{{\"answer\": \"unsure\"}}."
 )  # fmt: skip
 SCHEMA = {
