@@ -27,15 +27,23 @@ class ObjectOptimiser:
         arXiv 2502.16982), so that one learning rate serves both parts.
     weight_decay
         Decoupled: parameters are multiplied by 1 - lr · weight_decay before the update, in both parts.
+    adam
+        Parameters that Adam keeps under ``"muon"``, such as those of a first and a last layer.
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], kind: Literal["adam", "muon"], weight_decay: float = 0.0
+        self,
+        parameters: Iterable[nn.Parameter],
+        kind: Literal["adam", "muon"],
+        weight_decay: float = 0.0,
+        adam: Iterable[nn.Parameter] = (),
     ) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         if not self.parameters:
             raise refuse("objects", "have parameters to train", "none", "Unfreeze some with requires_grad_().")
-        flat = [p for p in self.parameters if p.ndim == 2] if kind == "muon" else []
+        kept = list(adam)
+        free = [p for p in self.parameters if all(p is not q for q in kept)]
+        flat = [p for p in free if p.ndim == 2] if kind == "muon" else []
         others = [p for p in self.parameters if all(p is not q for q in flat)]
         self._parts: dict[str, torch.optim.Optimizer] = {}
         if flat:

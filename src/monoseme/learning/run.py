@@ -70,7 +70,12 @@ class Run:
             for name, thing in self.objects.items():
                 thing.load_state(found.objects[name])
         self.optimisers = {
-            name: ObjectOptimiser(thing.parameters(), self.config.optimiser, self.config.weight_decay)
+            name: ObjectOptimiser(
+                thing.parameters(),
+                self.config.optimiser,
+                self.config.weight_decay,
+                getattr(thing, "adam_parameters", tuple)(),
+            )
             for name, thing in self.objects.items()
         }
         if found is not None:

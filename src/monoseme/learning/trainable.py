@@ -17,6 +17,7 @@ class Trainable(Protocol):
     """An object whose parameters are changed by gradient.
 
     A step is `loss`, backward, `before_step`, the checks for non-finite numbers, the optimiser's step, `after_step`.
+    An object may also have ``adam_parameters()``: those of its parameters that Adam keeps when the optimiser is "muon".
     Random draws inside these methods must come from `core.seeds` (a function of `step`), or resuming is not exact.
     """
 
