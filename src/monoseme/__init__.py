@@ -7,7 +7,7 @@ ms.evaluate(result.featurizer, store)  # numbers with intervals; .table() is tex
 ms.page("run")  # the path of a page to open
 """
 
-from monoseme import featurizers, interaction, optimality, worlds
+from monoseme import composition, featurizers, interaction, optimality, worlds
 from monoseme.api import (
     ActivationStore,
     Audit,
@@ -21,6 +21,7 @@ from monoseme.api import (
     audit,
     certify,
     choose,
+    emc2,
     evaluate,
     fit,
     harvest,
@@ -28,6 +29,7 @@ from monoseme.api import (
     open_model,
     page,
     process_pool,
+    prune,
     sweep,
     sweep_page,
 )
@@ -51,6 +53,8 @@ __all__ = [
     "audit",
     "certify",
     "choose",
+    "composition",
+    "emc2",
     "evaluate",
     "featurizers",
     "fit",
@@ -61,6 +65,7 @@ __all__ = [
     "optimality",
     "page",
     "process_pool",
+    "prune",
     "sweep",
     "sweep_page",
     "worlds",

@@ -17,6 +17,7 @@ from monoseme.api.loading import load
 from monoseme.api.measuring import AuditSettings, Watch
 from monoseme.api.paging import page
 from monoseme.api.sweeping import points_of, sweep
+from monoseme.composition import emc2, prune
 from monoseme.evaluation import Evaluation
 from monoseme.featurizers import FitResult
 from monoseme.interaction import agop
@@ -40,6 +41,7 @@ __all__ = [
     "choose",
     "describe",
     "describe_sweep",
+    "emc2",
     "evaluate",
     "fit",
     "harvest",
@@ -48,6 +50,7 @@ __all__ = [
     "page",
     "points_of",
     "process_pool",
+    "prune",
     "rows_of",
     "store_of",
     "sweep",
