@@ -1,8 +1,9 @@
 """Who says whether a picture still shows the thing: one interface, `protocol`; every judge in its own file."""
 
 from monoseme.composition.judges.endpoint import EndpointJudge, EndpointSettings
+from monoseme.composition.judges.features import FeatureJudge
 from monoseme.composition.judges.pixels import PixelJudge
 from monoseme.composition.judges.protocol import Judge, Verdict
 from monoseme.composition.judges.replay import ReplayJudge
 
-__all__ = ["EndpointJudge", "EndpointSettings", "Judge", "PixelJudge", "ReplayJudge", "Verdict"]
+__all__ = ["EndpointJudge", "EndpointSettings", "FeatureJudge", "Judge", "PixelJudge", "ReplayJudge", "Verdict"]
