@@ -44,7 +44,8 @@ def hsv_to_rgb(h: Tensor, s: Tensor, v: Tensor) -> Float[Tensor, "... 3"]:
     """Standard conversion: channel n of (5, 3, 1) is v - v s max(0, min(k, 4 - k, 1)), k = (n + 6 h) mod 6."""
     parts, sixths, dip = [], 6 * h, v * s
     for n in (5, 3, 1):
+        # k = n + 6 h, less 6 from 6 on; min(k, 4 - k) is 2 - |k - 2|, and from 6 on 2 - |k - 8|
         k = sixths + n
-        k = k - 6 * (k >= 6)  # below 12
-        parts.append(v - dip * (2 - (k - 2).abs()).clamp_(0, 1))
+        bend = torch.maximum(2 - (k - 2).abs(), 2 - (k - 8).abs())
+        parts.append(v - dip * bend.clamp(0, 1))
     return torch.stack(parts, -1)

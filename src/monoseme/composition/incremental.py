@@ -26,7 +26,8 @@ from monoseme.core.errors import refuse
 
 __all__ = ["Move", "Rendering", "naive"]
 
-PIXELS, NUMBERS = 1 << 12, 1 << 22  # pixels at once; numbers of a layer's change at once: both of the order of a cache
+NUMBERS = 1 << 19  # of a layer's change at once: what a cache holds; fewer, and the calls cost more than the numbers
+LEAST = 1 << 10  # pixels at once
 
 
 @dataclass(frozen=True, order=True)
@@ -86,14 +87,13 @@ class Rendering:
             self._check(move)
         for (layer, to), group in groupby(ordered, lambda move: (move.layer, move.to)):
             mine = list(group)
-            many = max(1, NUMBERS // (min(PIXELS, self.size**2) * self._widest(layer, to)))
+            many = max(1, NUMBERS // (min(LEAST, self.size**2) * self._widest(layer, to)))
             for start in range(0, len(mine), many):
                 part = mine[start : start + many]
-                for move, raw in zip(part, self._raw(layer, to, part), strict=True):
-                    yield move, self._colours(raw)
+                yield from zip(part, self._colours(self._raw(layer, to, part)), strict=True)
 
-    def _colours(self, raw: Float[Tensor, "outputs P"]) -> Float[Tensor, "size size 3"]:
-        return to_rgb(raw.T).reshape(self.size, self.size, 3)
+    def _colours(self, raw: Float[Tensor, "*B outputs P"]) -> Float[Tensor, "*B size size 3"]:
+        return to_rgb(raw.mT).reshape(*raw.shape[:-2], self.size, self.size, 3)
 
     def idle(self, move: Move) -> bool:
         """Whether the picture cannot change: nothing leads on to an output, or the source is 0 everywhere."""
@@ -111,8 +111,9 @@ class Rendering:
             out[:, to] += shift
             return out
         own, reach = Bank([self.banks[layer].names[to]]), self._reach(layer, to)
-        for start in range(0, self.raw.shape[1], PIXELS):
-            part = slice(start, start + PIXELS)
+        pixels = max(LEAST, NUMBERS // (len(moves) * self._widest(layer, to)))
+        for start in range(0, self.raw.shape[1], pixels):
+            part = slice(start, start + pixels)
             z = (shift[:, part] + self.sums[layer][to, part])[:, None]
             change = own.in_place(z).sub_(self.values[layer + 1][to, part])
             for level, step in enumerate(reach, layer + 1):
