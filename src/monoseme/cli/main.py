@@ -15,6 +15,7 @@ import tyro
 
 from monoseme.cli.audit import Audit
 from monoseme.cli.choose import Choose
+from monoseme.cli.composition import Composition
 from monoseme.cli.demo import Demo
 from monoseme.cli.evaluate import Evaluate
 from monoseme.cli.fit import Fit
@@ -34,7 +35,7 @@ SIGINT = 2
 
 
 Verb = (
-    Audit | Harvest | Fit | Choose | Sweep | Evaluate | Page | Optimality | Interaction | Demo | Reproduce
+    Audit | Harvest | Fit | Choose | Sweep | Evaluate | Page | Optimality | Interaction | Composition | Demo | Reproduce
 )  # tyro calls each by its class
 
 
