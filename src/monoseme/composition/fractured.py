@@ -6,13 +6,16 @@ networks bred for their pictures from dense ones trained on them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from monoseme.composition.incremental import Move, Rendering
 from monoseme.core.errors import refuse
 
-__all__ = ["effective_dimension", "redundancy", "roughness"]
+__all__ = ["asymmetry", "effective_dimension", "moved_asymmetry", "redundancy", "roughness"]
 
 DEAD = 1e-9  # of the largest spread: below, a map is constant
 
@@ -63,3 +66,22 @@ def _checked(maps: Tensor) -> Tensor:
     if not bool(torch.isfinite(maps).all()):
         raise refuse("maps", "be finite", "NaN or infinity", "Look at the network.")
     return maps.double()
+
+
+def asymmetry(picture: Float[Tensor, "h w 3"]) -> float:
+    """Root mean square of the difference to the picture's mirror image, left and right exchanged; 0: symmetric."""
+    x = picture.double()
+    return float((x - x.flip(1)).square().mean().sqrt())
+
+
+def moved_asymmetry(rendering: Rendering, moves: Sequence[Move]) -> dict[Move, tuple[float, float]]:
+    """Symmetry under perturbation: the change of the picture by each move, and the asymmetry that it adds.
+
+    Root mean squares of pixels. A network that holds a symmetric picture in one set of weights keeps it symmetric when
+    one of them moves; compare at equal change only.
+    """
+    before, own = rendering.picture, asymmetry(rendering.picture)
+    return {
+        move: (float((picture - before).square().mean().sqrt()), asymmetry(picture) - own)
+        for move, picture in rendering.moved(moves)
+    }

@@ -16,7 +16,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.rows import ArrayRows, RowSource
 from monoseme.learning import History, Progress, Schedule, TrainConfig, train
 
-__all__ = ["Fitted", "Painting", "fit_image", "picture_loss"]
+__all__ = ["Fitted", "Painting", "fit_image", "picture_error", "picture_loss"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,14 @@ def fit_image(
     return Fitted(network, picture_loss(network, target), history)
 
 
+def picture_error(network: ImageNetwork, target: Float[Tensor, "h w 3"]) -> Float[Tensor, ""]:
+    """Mean squared error of the rendered picture on RGB, with its gradient; lower is better."""
+    like = network.weights[0]
+    made = to_rgb(network(coordinates(len(target), like.dtype).to(like.device)))
+    return (made.double() - target.reshape(-1, 3).double().to(like.device)).square().mean()
+
+
 @torch.no_grad()
 def picture_loss(network: ImageNetwork, target: Float[Tensor, "h w 3"]) -> float:
-    """Mean squared error of the rendered picture on RGB."""
-    return float((network.render(len(target)).double().cpu() - target.double()).square().mean())
+    """`picture_error` as a number."""
+    return float(picture_error(network, target))

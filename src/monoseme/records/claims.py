@@ -10,7 +10,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from monoseme.records.rules import FIELDS, Rule, RuleResult, only_fields, parse_
 
 __all__ = ["Claim", "Claims", "Status", "Verdict", "judge", "parse_claims"]
 
+PROTOCOL = "protocol"
 Status = Literal["reproduced", "partly", "not", "not run", "stand-in"]
 
 
@@ -68,23 +69,30 @@ class Claim:
     @property
     def hash(self) -> str:
         """SHA-256 of the claim as canonical JSON (sorted keys, no spaces)."""
-        plain = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-        return hashlib.sha256(plain.encode()).hexdigest()
+        return _hash(self.to_json())
 
 
 @dataclass(frozen=True)
 class Claims:
-    """The claims of one paper."""
+    """The claims of one paper; `protocol` holds choices of the runs that are fixed with them: plain JSON values."""
 
     paper: str
     title: str
     source: str
     claims: tuple[Claim, ...]
+    protocol: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `parse_claims` reads them back."""
         head = {"paper": self.paper, "title": self.title, "source": self.source}
-        return {**head, "claim": [claim.to_json() for claim in self.claims]}
+        fixed = {"protocol": dict(self.protocol)} if self.protocol else {}
+        return {**head, **fixed, "claim": [claim.to_json() for claim in self.claims]}
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hash of every claim by its id, and that of the protocol."""
+        fixed = {PROTOCOL: _hash(dict(self.protocol))} if self.protocol else {}
+        return {**fixed, **{claim.id: claim.hash for claim in self.claims}}
 
     @classmethod
     def load(cls, path: Path | str) -> Claims:
@@ -109,13 +117,16 @@ class Claims:
 
 def parse_claims(root: Entry) -> Claims:
     """Read claims from plain values."""
-    only_fields(root, {"paper", "title", "source", "claim"})
+    only_fields(root, {"paper", "title", "source", "claim", PROTOCOL})
     claims = tuple(_claim(entry) for entry in root.items("claim"))
     ids = [claim.id for claim in claims]
     for name in ids:
+        if name == PROTOCOL:
+            raise refuse("claim id", f"not be {PROTOCOL!r}", f"{name!r} in {root.path}", "That names the choices.")
         if ids.count(name) > 1:
             raise refuse("claim id", "be given once", f"{name!r} twice in {root.path}", "Rename one of them.")
-    return Claims(root.get("paper", str), root.get("title", str), root.get("source", str), claims)
+    protocol = root.get(PROTOCOL, dict) if PROTOCOL in root.mapping() else {}
+    return Claims(root.get("paper", str), root.get("title", str), root.get("source", str), claims, protocol)
 
 
 def _claim(entry: Entry) -> Claim:
@@ -137,6 +148,11 @@ def _claim(entry: Entry) -> Claim:
         raise refuse(f"{entry.path}: seeds", "be integers", list(seeds), "Write seeds = [0, 1, 2].")
     texts = {key: entry.get(key, str) for key in ("id", "where", "says", "stated", "hardware", "cost")}
     return Claim(**texts, quantity=quantity, accept=accept, seeds=seeds, stand_in=stand_in, reason=reason)
+
+
+def _hash(value: object) -> str:
+    plain = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

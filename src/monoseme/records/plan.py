@@ -31,7 +31,7 @@ def digest(hashes: Mapping[str, str]) -> str:
 def changes(claims: Claims, out: Path | str) -> list[str]:
     """Say how `claims` differ from the plan frozen in `out`: one line a claim; empty when they agree."""
     plan = Entry(read_json(Path(out) / PLAN), str(Path(out) / PLAN))
-    frozen, now = plan.get("claims", dict), {claim.id: claim.hash for claim in claims.claims}
+    frozen, now = plan.get("claims", dict), claims.hashes
     lines = [f"{name} was removed" for name in frozen if name not in now]
     lines += [f"{name} was added" for name in now if name not in frozen]
     lines += [f"{name} was changed" for name in now if name in frozen and frozen[name] != now[name]]
@@ -57,7 +57,7 @@ def verify(claims: Claims, out: Path | str) -> str:
             "; ".join(different),
             "Restore them, or start in a new folder.",
         )
-    return digest({claim.id: claim.hash for claim in claims.claims})
+    return digest(claims.hashes)
 
 
 def freeze(claims: Claims, out: Path | str) -> str:
@@ -66,6 +66,6 @@ def freeze(claims: Claims, out: Path | str) -> str:
     if not (out / PLAN).exists():
         if (out / OUTCOMES).exists():
             raise refuse("out", f"hold {PLAN} beside {OUTCOMES}", f"{out} without it", "Start in a new folder.")
-        hashes = {claim.id: claim.hash for claim in claims.claims}
+        hashes = claims.hashes
         write_json(out / PLAN, {"paper": claims.paper, "claims": hashes, "sha256": digest(hashes), "frozen": now()})
     return verify(claims, out)

@@ -63,6 +63,8 @@ class Maps:
         Σ aᵢ aⱼ and Σ aᵢ of the neurons' values as the next layer sees them; empty for a last layer.
     n, m
         Positions summed over: of inputs, of neurons.
+    gradient
+        Mean gradient and mean squared gradient of an objective, of the weight's shape, for methods that need them.
     """
 
     inputs: Float64[Tensor, " in_"]
@@ -70,6 +72,7 @@ class Maps:
     total: Float64[Tensor, " n"]
     n: int = 0
     m: int = 0
+    gradient: tuple[Tensor, Tensor] | None = None
 
     def cosines(self, centred: bool = False) -> Float64[Tensor, "n n"]:
         """Cosines of the maps, of the maps minus their means if `centred`; 0 for constant maps and on the diagonal."""

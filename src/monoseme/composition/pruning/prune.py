@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from monoseme.composition.pruning.layers import Layer, hold, layers_of, maps_of, remove, sparsity
+from monoseme.composition.pruning.layers import Layer, Maps, hold, layers_of, maps_of, remove, sparsity
 from monoseme.composition.pruning.scores import WEIGHTS, chosen
+from monoseme.composition.pruning.taylor import Objective, add_gradients
 from monoseme.composition.pruning.victims import NEURONS
 from monoseme.core.errors import closest, refuse
 from monoseme.core.seeds import rng
@@ -63,8 +65,9 @@ def prune(
     rewind: Mapping[str, Tensor] | None = None,
     loss: Callable[[nn.Module], float] | None = None,
     bound: float | None = None,
+    objective: Objective | None = None,
     seed: int = 0,
-    **options: float | bool,
+    **options: float | bool | str,
 ) -> Pruned:
     """Prune a network in place.
 
@@ -77,7 +80,7 @@ def prune(
         Inputs as a tensor or batches, for methods that look at maps or inputs; of an image network, the picture's side.
     method
         By weights: ``"magnitude"`` (of the whole network), ``"magnitude-by-layer"``, ``"wanda"``, ``"random"``. By
-        neurons: ``"similarity"``, ``"fpgm"``, ``"random-neurons"``.
+        neurons: ``"similarity"``, ``"taylor"``, ``"fpgm"``, ``"random-neurons"``.
     to
         Share of weights masked at the end, by as many rounds, each of which masks the same share of what is left.
     retrain
@@ -87,8 +90,10 @@ def prune(
         early in it.
     loss, bound
         Lower is better; pruning ends after the round that leaves it above `bound`.
+    objective
+        For taylor: function of the module that returns its loss with a gradient, or one loss a batch.
     options
-        Of the method: `threshold`, `centred`, `signed` for similarity.
+        Of the method: `threshold`, `centred`, `signed` for similarity; `element`, `reduction` for taylor.
 
     Raises
     ------
@@ -107,7 +112,10 @@ def prune(
     start, made = sparsity(layers), []
     for number in range(1, rounds + 1):
         goal = 1 - (1 - start) * ((1 - to) / (1 - start)) ** (number / rounds) if to > start else to
-        victims = _mask(module, layers, data, method, goal, rng(seed, "prune", number), options)
+        maps = maps_of(module, layers, data)
+        if objective is not None:
+            add_gradients(module, layers, maps, objective)
+        victims = _mask(layers, maps, method, goal, rng(seed, "prune", number), options)
         if rewind is not None:
             _rewound(layers, module, rewind)
         hold(layers)
@@ -124,10 +132,14 @@ def prune(
 
 
 def _mask(
-    module: nn.Module, layers: list[Layer], data: Any, method: str, goal: float, random: Any, options: dict[str, Any]
+    layers: list[Layer],
+    maps: list[Maps],
+    method: str,
+    goal: float,
+    random: np.random.Generator,
+    options: Mapping[str, Any],
 ) -> tuple[tuple[str, int, float], ...]:
     """Mask until the goal; returns the neurons that went."""
-    maps = maps_of(module, layers, data)
     if method in WEIGHTS:
         for layer, mask in zip(layers, chosen(WEIGHTS[method], layers, maps, goal, random), strict=True):
             layer.mask.copy_(mask)

@@ -7,21 +7,23 @@ similar pairs are taken first, and a threshold is an option.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 
 from monoseme.composition.pruning.layers import Layer, Maps
+from monoseme.composition.pruning.taylor import taylor
 
 __all__ = ["NEURONS", "Victim"]
 
 Victim = tuple[int, int, float]  # layer, neuron, and the number that chose it
-Chooser = Callable[[list[Layer], list[Maps], np.random.Generator, "dict[str, float | bool]"], Iterator[Victim]]
+Chooser = Callable[[list[Layer], list[Maps], np.random.Generator, Mapping[str, Any]], Iterator[Victim]]
 
 
 def similar(
-    layers: list[Layer], maps: list[Maps], random: np.random.Generator, options: dict[str, float | bool]
+    layers: list[Layer], maps: list[Maps], random: np.random.Generator, options: Mapping[str, Any]
 ) -> Iterator[Victim]:
     """Pairs of the most similar maps of all layers, most similar first; of each, one at random.
 
@@ -49,7 +51,7 @@ def similar(
 
 
 def random_neurons(
-    layers: list[Layer], _maps: list[Maps], random: np.random.Generator, _options: dict[str, float | bool]
+    layers: list[Layer], _maps: list[Maps], random: np.random.Generator, _options: Mapping[str, Any]
 ) -> Iterator[Victim]:
     """Neurons at random: similarity pruning with random pairs."""
     live = [(i, n) for i, layer in enumerate(layers) if layer.next is not None for n in _kept(layer)]
@@ -58,7 +60,7 @@ def random_neurons(
 
 
 def geometric_median(
-    layers: list[Layer], _maps: list[Maps], _random: np.random.Generator, _options: dict[str, float | bool]
+    layers: list[Layer], _maps: list[Maps], _random: np.random.Generator, _options: Mapping[str, Any]
 ) -> Iterator[Victim]:
     """FPGM (He et al., arXiv 1811.00250): least mean distance of a neuron's weights to the others' of its layer."""
     found: list[tuple[float, int, int]] = []
@@ -81,4 +83,5 @@ NEURONS: dict[str, Chooser] = {
     "similarity": similar,
     "random-neurons": random_neurons,
     "fpgm": geometric_median,
+    "taylor": taylor,
 }
