@@ -1,9 +1,9 @@
 """The runs of arXiv 2606.19941 that its claims here are judged by, on two processes of one thread. They can go on.
 
-    python -m benchmarks.composition trap|cuts|shapes|optimisers OUT [--genomes FOLDER]
+    python -m benchmarks.composition trap|trap-public|cuts|shapes|optimisers OUT [--genomes FOLDER]
 
 OUT is a folder named like the run; ``monoseme reproduce composition`` reads it from its work folder. ``--genomes``, for
-trap, is a folder with the public genomes (skull.zip, butterfly.zip, apple.zip) and fer_params.npz of arXiv 2505.11581.
+trap-public, is a folder with the public genomes (skull.zip, butterfly.zip, apple.zip) and fer_params.npz of arXiv 2505.11581.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def main() -> None:
     with process_pool(2) as pool:
         result = sweep(
             trial(asked.run, asked.genomes),
-            points(asked.run, asked.genomes),
+            points(asked.run),
             asked.out,
-            seeds=seeds(),
+            seeds=seeds(asked.run),
             executor=pool,
             about={"protocol": dict(protocol())},
             progress=tell,

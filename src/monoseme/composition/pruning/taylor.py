@@ -1,4 +1,4 @@
-"""Taylor scores of coupled groups, as LLM-Pruner has them (Ma et al., arXiv 2305.11627): what a neuron is worth to a loss.
+"""Taylor scores of coupled groups, as LLM-Pruner has them (arXiv 2305.11627): what a neuron is worth to a loss.
 
 A group is a neuron: its incoming weights and those that read it. With gradient g and squared gradient h of the
 objective, means over batches, taking a weight away changes it by about -w g + ½ h w². Elements of the score:

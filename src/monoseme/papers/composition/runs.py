@@ -1,4 +1,4 @@
-"""The four sweeps: what is run at which points. Each is resumable, and is read by `measures` when it is finished."""
+"""The sweeps: what is run at which points. Each is resumable, and is read by `measures` when it is finished."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from monoseme.composition.scenes import SCENES
+from monoseme.core.errors import refuse
 from monoseme.learning.points import grid
 from monoseme.learning.trial import Measure
 from monoseme.papers.composition.cuts import METHODS, cuts_trial
@@ -17,17 +18,18 @@ from monoseme.papers.composition.trap import PUBLIC, trap_trial
 
 __all__ = ["RUNS", "points", "seeds", "trial"]
 
-RUNS = ("trap", "cuts", "shapes", "optimisers")
+RUNS = ("trap", "trap-public", "cuts", "shapes", "optimisers")
 KINDS = ("known", "dense")
 PRUNED = ("face", "butterfly", "house", *PHOTOGRAPHS)
 
 
-def points(run: str, genomes: str | None = None) -> list[dict[str, Any]]:
-    """Points of a run; of the trap, with the public genomes where their folder is given."""
+def points(run: str) -> list[dict[str, Any]]:
+    """Points of a run."""
     fixed, scenes = protocol(), list(SCENES)
     if run == "trap":
-        public = [PUBLIC + name for name in GENOMES] if genomes else []
-        return grid(target=[*scenes, *public], kind=KINDS)
+        return grid(target=scenes, kind=KINDS)
+    if run == "trap-public":
+        return grid(target=[PUBLIC + name for name in GENOMES], kind=KINDS)
     if run == "cuts":
         return grid(target=PRUNED, method=METHODS)
     if run == "shapes":
@@ -40,12 +42,14 @@ def points(run: str, genomes: str | None = None) -> list[dict[str, Any]]:
 
 
 def trial(run: str, genomes: str | None = None) -> Measure:
-    """The function of a run."""
-    if run == "trap":
+    """The function of a run; that of trap-public needs the folder with the genomes."""
+    if run == "trap-public":
+        if genomes is None:
+            raise refuse("genomes", "be the folder of skull.zip and fer_params.npz", "nothing", "Pass --genomes.")
         return functools.partial(trap_trial, genomes=genomes)
-    return {"cuts": cuts_trial, "shapes": shape_trial, "optimisers": optimiser_trial}[run]
+    return {"trap": trap_trial, "cuts": cuts_trial, "shapes": shape_trial, "optimisers": optimiser_trial}[run]
 
 
-def seeds() -> tuple[int, ...]:
-    """Of weights and of what is sampled."""
-    return (0, 1, 2)
+def seeds(run: str) -> tuple[int, ...]:
+    """Of weights and of what is sampled; there is one public network of a kind."""
+    return (0,) if run == "trap-public" else (0, 1, 2)

@@ -21,12 +21,12 @@ from monoseme.composition.incremental import Rendering
 from monoseme.composition.layerize import layerize
 from monoseme.composition.network import ImageNetwork
 from monoseme.composition.painting import fit_image
-from monoseme.composition.scenes import SCENES, scene
+from monoseme.composition.scenes import scene
 from monoseme.composition.xml_genome import load_genome
 from monoseme.papers.composition.protocol import delta_of, protocol, threads
 from monoseme.papers.composition.targets import judge_of, public_dense, target
 
-__all__ = ["trap_trial"]
+__all__ = ["PUBLIC", "trap_trial"]
 
 PUBLIC = "public "
 
@@ -45,7 +45,8 @@ def trap_trial(point: Mapping[str, Any], folder: Path, genomes: str | None = Non
     else:
         network = _dense(name, layerize(known), int(point["seed"]), folder)
     numbers: dict[str, float] = {"calibration_error": judge.calibration.value or 0.0}
-    rendering = Rendering(layerize(network) if isinstance(network, Genome) else network, int(fixed["size"]))
+    layered = layerize(network) if isinstance(network, Genome) else network
+    rendering = Rendering(layered, int(fixed["size"]))
     seen: list[tuple[WeightScore, float]] = []
     for words in fixed["deltas"]:
         options = {"sample": int(fixed["trap_sample"]), "size": int(fixed["size"]), "seed": int(point["seed"])}
@@ -53,7 +54,7 @@ def trap_trial(point: Mapping[str, Any], folder: Path, genomes: str | None = Non
         numbers |= _numbers(result, words.split()[0])
         lost = moved_asymmetry(rendering, [one.move for one in result.per_weight])
         seen += [(one, lost[one.move][1]) for one in result.per_weight]
-    numbers["weights"] = float(len(rendering.net.entries()))
+    numbers["weights"] = float(len(layered.entries()))
     return numbers | _bins(seen, fixed["edges"])
 
 
@@ -95,6 +96,3 @@ def _bins(seen: list[tuple[WeightScore, float]], edges: list[float]) -> dict[str
             found[f"cosine {where}"] = float(np.median([one.score for one, _ in inside if one.score is not None]))
             found[f"asymmetry {where}"] = float(np.mean([extra for _, extra in inside]))
     return found
-
-
-TARGETS = tuple(SCENES)
