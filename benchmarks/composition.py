@@ -3,7 +3,8 @@
     python -m benchmarks.composition trap|trap-public|cuts|shapes|optimisers OUT [--genomes FOLDER]
 
 OUT is a folder named like the run; ``monoseme reproduce composition`` reads it from its work folder. ``--genomes``, for
-trap-public, is a folder with the public genomes (skull.zip, butterfly.zip, apple.zip) and fer_params.npz of arXiv 2505.11581.
+trap-public, is a folder with the public genomes (skull.zip, butterfly.zip, apple.zip) and
+fer_params.npz of arXiv 2505.11581.
 """
 
 from __future__ import annotations

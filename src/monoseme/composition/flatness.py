@@ -72,7 +72,7 @@ def flatness(
 
 
 def hessian_product(module: nn.Module, loss: Loss) -> Callable[[Float[Tensor, " n"]], Float[Tensor, " n"]]:
-    """Product v → Hv over all weights in one vector, in the order of ``module.parameters()``, by a second backward pass.
+    """Product v → Hv over all weights in one vector, in the order of ``module.parameters()``, by a second backward.
 
     The graph of the gradient is kept as long as the function is.
     """
