@@ -17,7 +17,10 @@ from tests.composition.refusals import check_refused
 
 from monoseme.composition.canvas import coordinates
 from monoseme.composition.depth import fit_depth, predict_depth
-from monoseme.composition.fractured import effective_dimension, redundancy, roughness
+from monoseme.composition.fractured import asymmetry, effective_dimension, moved_asymmetry, redundancy, roughness
+from monoseme.composition.incremental import Move, Rendering, naive
+from monoseme.composition.layerize import layerize
+from monoseme.composition.network import ImageNetwork
 from monoseme.composition.png import FILTERS, PngSettings, encode, png_ratio
 from monoseme.composition.scenes import SCENES, scene
 from monoseme.composition.welch import interference, sum_bound, welch_bound
@@ -146,3 +149,28 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_line_with_the_argument(name: str) -> None:
     check_refused(*BAD[name])
+
+
+def test_asymmetry_is_that_of_the_mirror_image() -> None:
+    picture = torch.zeros(2, 4, 3)
+    assert asymmetry(picture) == 0
+    picture[0, 0] = 1  # one of 8 pixels, so two differ from their mirror image
+    assert asymmetry(picture) == pytest.approx(math.sqrt(2 / 8))
+
+
+@pytest.mark.parametrize("name", ["face", "butterfly"])
+def test_moved_weights_leave_scenes_symmetric_and_random_networks_not(name: str) -> None:
+    known = layerize(scene(name))
+    random = ImageNetwork.dense(8, 3, "tanh", seed=1)
+    for net, symmetric in ((known, True), (random, False)):
+        rendering = Rendering(net, 24)
+        moves = [Move(*entry, 0.5) for entry in net.entries()]
+        found = moved_asymmetry(rendering, moves)
+        assert list(found) == moves
+        for move, (moved, extra) in list(found.items())[::9]:
+            picture = naive(net, move, 24)
+            assert moved == pytest.approx(float((picture - rendering.picture).square().mean().sqrt()), abs=1e-6)
+            assert extra == pytest.approx(asymmetry(picture) - asymmetry(rendering.picture), abs=1e-6)
+        lost = [extra for moved, extra in found.values() if moved > 0.02]
+        # x itself feeds only what is mirrored, so nearly all moves keep the symmetry of these scenes
+        assert (np.median(np.abs(lost)) < 1e-6) == symmetric

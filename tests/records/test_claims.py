@@ -218,6 +218,18 @@ def test_rules_bent_after_the_freeze_are_refused(claims: Claims, tmp_path: Path)
     assert "claims must be those frozen" in one_line(error)
 
 
+def test_the_protocol_is_frozen_with_the_claims(claims: Claims, tmp_path: Path):
+    assert "protocol" not in claims.hashes
+    (tmp_path / "fixed.toml").write_text(TOML.replace("[[claim]]", "[protocol]\nsteps = 5\n[[claim]]", 1))
+    fixed = Claims.load(tmp_path / "fixed.toml")
+    assert fixed.protocol == {"steps": 5}
+    out = tmp_path / "out"
+    kept = reproduce(fixed, Recipe({"high": {"recovery": 0.6, "baseline": 0.5}, "bits": {"best": 3.0}}), out)
+    assert Reproduction.load(out).claims == kept.claims == fixed
+    assert changes(dataclasses.replace(fixed, protocol={"steps": 6}), out) == ["protocol was changed"]
+    assert changes(claims, out) == ["protocol was removed"]
+
+
 def test_plan_edited_or_replaced_after_the_run_is_refused(claims: Claims, tmp_path: Path):
     out = tmp_path / "out"
     reproduce(claims, Recipe({"high": {"recovery": 0.6, "baseline": 0.5}, "bits": {"best": 3.0}}), out)
@@ -266,6 +278,7 @@ def test_status_written_into_the_result_is_not_believed(claims: Claims, tmp_path
         ('[{ kind = "within", value = 3, tolerance = 1 }]', "[]", "at least one rule"),
         ('cost = "1 minute"\nstand_in', 'cots = "1 minute"\nstand_in', "Did you mean cost"),
         ("[[claim]]", "[[claim", "valid TOML"),
+        ('id = "bits"', 'id = "protocol"', "claim id must not be"),
     ],
 )
 def test_mistakes_in_a_claims_file_are_one_line(tmp_path: Path, old: str, new: str, word: str):

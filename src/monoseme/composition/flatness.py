@@ -62,6 +62,7 @@ def flatness(
     probes, noise, draws
         See `hessian_trace` and `loss_rise`.
     """
+    _weights(module)
     value = float(_value(module, loss).detach())
     return Flatness(
         value,
@@ -90,7 +91,7 @@ def hessian_product(module: nn.Module, loss: Loss) -> Callable[[Float[Tensor, " 
 
 
 def hessian(module: nn.Module, loss: Loss) -> Float[Tensor, "n n"]:
-    """The slow twin of `hessian_product`: the matrix, by forward over reverse derivatives; for tiny networks."""
+    """The slow twin of `hessian_product`: the matrix, by reverse derivatives twice; for tiny networks."""
 
     class Whole(nn.Module):
         def __init__(self) -> None:
@@ -108,7 +109,7 @@ def hessian(module: nn.Module, loss: Loss) -> Float[Tensor, "n n"]:
         return torch.func.functional_call(whole, dict(zip(named, parts, strict=True)), ())
 
     flat = torch.cat([p.detach().flatten() for p in named.values()])
-    return torch.func.hessian(of_flat)(flat).detach()
+    return torch.func.jacrev(torch.func.grad(of_flat))(flat).detach()
 
 
 def top_eigenvalue(module: nn.Module, loss: Loss, *, tolerance: float = 1e-4, seed: int = 0) -> Outcome:
@@ -181,7 +182,7 @@ def loss_rise(module: nn.Module, loss: Loss, *, noise: float = 0.01, draws: int 
             for _ in range(draws):
                 for w, old in zip(weights, kept, strict=True):
                     w.copy_(old * (1 + noise * torch.randn(w.shape, generator=stream, dtype=torch.float64).to(w)))
-                found.append(float(loss(module)) - before)
+                found.append(float(loss(module).detach()) - before)
         finally:
             for w, old in zip(weights, kept, strict=True):
                 w.copy_(old)
@@ -213,5 +214,5 @@ def _value(module: nn.Module, loss: Loss) -> Tensor:
     if torch.is_grad_enabled() and not value.requires_grad:
         raise refuse("loss", "depend on the module's weights", "one without gradient", "Remove detach or no_grad.")
     if not bool(torch.isfinite(value)):
-        raise refuse("loss", "be finite at the weights as they are", float(value), "Look at the fit.")
+        raise refuse("loss", "be finite at the weights as they are", float(value.detach()), "Look at the fit.")
     return value.squeeze()

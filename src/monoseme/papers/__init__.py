@@ -14,6 +14,7 @@ __all__ = ["PAPERS", "find"]
 PAPERS = {
     "bsf": ("monoseme.papers.bsf", "claims.toml", "manifolds"),
     "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),
+    "composition": ("monoseme.papers.composition", "claims.toml", "measures"),
     "interaction": ("monoseme.papers.interaction", "claims.toml", "measures"),
     "interaction-reanalysis": ("monoseme.papers.interaction", "reanalysis.toml", "reanalysis"),
     "optimality": ("monoseme.papers.optimality", "claims.toml", "theory"),

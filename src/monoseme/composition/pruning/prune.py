@@ -20,7 +20,7 @@ from monoseme.core.seeds import rng
 __all__ = ["METHODS", "Pruned", "Round", "prune", "shuffled"]
 
 METHODS = (*WEIGHTS, *NEURONS)
-Retrain = Callable[[nn.Module], Any]
+Retrain = Callable[[Any], Any]  # of the module
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,11 @@ def optimiser_trial(point: Mapping[str, Any], folder: Path) -> dict[str, float |
     fixed, name, seed = protocol(), str(point["target"]), int(point["seed"])
     picture, judge = target(name, int(fixed["train_size"])), judge_of(target(name, int(fixed["size"])), name)
     network = ImageNetwork.dense(int(fixed["width"]), int(fixed["depth"]), bank(int(fixed["width"])), seed=seed)
-    options = {"steps": int(fixed["steps"]), "lr": float(point["lr"]), "optimiser": str(point["optimiser"])}
+    options: dict[str, Any] = {
+        "steps": int(fixed["steps"]),
+        "lr": float(point["lr"]),
+        "optimiser": str(point["optimiser"]),
+    }
     fit_image(network, picture, **options)
     found = flatness(network, functools.partial(picture_error, target=picture), noise=float(fixed["noise"]), seed=seed)
     numbers = {"loss": found.loss, "top": found.top, "trace": found.trace, "rise": found.rise}

@@ -23,7 +23,7 @@ def shape_trial(point: Mapping[str, Any], folder: Path) -> dict[str, float]:
     fixed, name, width, seed = protocol(), str(point["target"]), int(point["width"]), int(point["seed"])
     picture, judge = target(name, int(fixed["train_size"])), judge_of(target(name, int(fixed["size"])), name)
     network = ImageNetwork.dense(width, int(point["depth"]), bank(width), seed=seed)
-    options = {"lr": float(fixed["lr"]), "optimiser": str(fixed["optimiser"])}
+    options: dict[str, Any] = {"lr": float(fixed["lr"]), "optimiser": str(fixed["optimiser"])}
 
     def numbers(when: str) -> dict[str, float]:
         found = scored(network, judge, DELTAS, seed) | {"loss": picture_loss(network, picture)}

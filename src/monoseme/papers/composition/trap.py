@@ -49,8 +49,8 @@ def trap_trial(point: Mapping[str, Any], folder: Path, genomes: str | None = Non
     rendering = Rendering(layered, int(fixed["size"]))
     seen: list[tuple[WeightScore, float]] = []
     for words in fixed["deltas"]:
-        options = {"sample": int(fixed["trap_sample"]), "size": int(fixed["size"]), "seed": int(point["seed"])}
-        result = emc2(network, judge, delta_of(words), **options)
+        sizes: dict[str, Any] = {"sample": int(fixed["trap_sample"]), "size": int(fixed["size"])}
+        result = emc2(network, judge, delta_of(words), seed=int(point["seed"]), **sizes)
         numbers |= _numbers(result, words.split()[0])
         lost = moved_asymmetry(rendering, [one.move for one in result.per_weight])
         seen += [(one, lost[one.move][1]) for one in result.per_weight]
@@ -67,7 +67,12 @@ def _dense(name: str, known: ImageNetwork, seed: int, folder: Path) -> ImageNetw
     fixed = protocol()
     names = list(known.banks[0].names)
     made = ImageNetwork.dense(len(names), len(known.banks), names, seed=seed)
-    options = {"steps": int(fixed["dense_steps"]), "lr": float(fixed["dense_lr"]), "decay": False, "normalise": True}
+    options: dict[str, Any] = {
+        "steps": int(fixed["dense_steps"]),
+        "lr": float(fixed["dense_lr"]),
+        "decay": False,
+        "normalise": True,
+    }
     fit_image(made, target(name, int(fixed["train_size"])), **options, out=folder / "fit")
     return made
 
