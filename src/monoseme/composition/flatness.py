@@ -136,7 +136,7 @@ def top_eigenvalue(module: nn.Module, loss: Loss, *, tolerance: float = 1e-4, se
     else:
         operator = LinearOperator((n, n), matvec=matvec, dtype=np.float64)  # pyright: ignore[reportCallIssue]
         try:
-            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=tolerance)
+            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=tolerance)  # pyright: ignore[reportArgumentType]
         except ArpackError as error:
             return unknown("top_eigenvalue", "loss/weight²", f"Lanczos: {error} after {count} products")
         value, vector = float(values[0]), vectors[:, 0]
