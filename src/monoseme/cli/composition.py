@@ -9,9 +9,11 @@ from typing import Annotated
 
 import tyro
 
+from monoseme.cli.composition_training import Depth, Fit, Prune
 from monoseme.cli.options import Count, Folder
-from monoseme.composition import SCENES, Delta, Genome, emc2, layerize, load_genome, scene
+from monoseme.composition import SCENES, Delta, Genome, ImageNetwork, emc2, layerize, load_genome, scene
 from monoseme.composition.judges import EndpointJudge, EndpointSettings, FeatureJudge, Judge
+from monoseme.composition.network_file import load_network
 from monoseme.core.errors import refuse
 from monoseme.core.files import atomic_path
 
@@ -26,7 +28,7 @@ class Render:
     """Draw a genome's picture."""
 
     genome: tyro.conf.Positional[Source]
-    """A genome (zip or XML of Picbreeder, XML of CPPN-X), or one of our own scenes."""
+    """A genome (zip or XML of Picbreeder, XML of CPPN-X), a network that fit wrote, or one of our own scenes."""
     out: Path
     """PNG file to write."""
     size: int = 256
@@ -38,21 +40,23 @@ class Render:
 
         from monoseme.composition.judges.protocol import eight_bit
 
-        found, net = _genome(self.genome), layerize(_genome(self.genome))
-        picture = Image.fromarray(eight_bit(found.render(self.size)))
+        found = _source(self.genome)
+        net = layerize(found) if isinstance(found, Genome) else found
+        picture = Image.fromarray(eight_bit(found.render(self.size).float()))
         with atomic_path(self.out) as fresh:
             picture.save(fresh, "PNG")
-        links = sum(link.weight != 0 for link in found.links)
-        print(f"{len(found.nodes)} nodes, {links} links; {len(net.banks)} layers of {len(net.banks[0].names)} neurons")
+        if isinstance(found, Genome):
+            print(f"{len(found.nodes)} nodes, {sum(link.weight != 0 for link in found.links)} links")
+        print(f"{len(net.banks)} layers of {len(net.banks[0].names)} neurons, {len(net.entries())} weights")
         print(f"picture  {self.out}")
 
 
 @dataclass(frozen=True)
 class Emc2Verb:
-    """Move every weight of a genome, one at a time, and have the pictures judged."""
+    """Move every weight of a genome or a network, one at a time, and have the pictures judged."""
 
     genome: tyro.conf.Positional[Source]
-    """A genome, or one of our own scenes."""
+    """A genome, a network that fit wrote, or one of our own scenes."""
     thing: str = ""
     """What the picture shows, with its article; needed with --url."""
     url: str = ""
@@ -77,16 +81,16 @@ class Emc2Verb:
 
     def run(self) -> None:
         """Score, and print the numbers that belong together."""
-        found = _genome(self.genome)
+        found = _source(self.genome)
         judge = self._judge(found)
         if isinstance(judge, FeatureJudge):
             print(f"judge: deep features, a stand-in; calibration error {judge.calibration}")
-        over = "matrix" if self.matrix else "links"
+        over = "matrix" if self.matrix or isinstance(found, ImageNetwork) else "links"
         step = Delta(self.kind, self.delta)
         score = emc2(found, judge, step, over=over, sample=self.sample, size=self.size, seed=self.seed, out=self.out)
         print(score.table())
 
-    def _judge(self, found: Genome) -> Judge:
+    def _judge(self, found: Genome | ImageNetwork) -> Judge:
         if not self.url:
             picture = found.render(self.size).float()
             others = [scene(name).render(self.size).float() for name in SCENES if name != self.genome]
@@ -98,11 +102,14 @@ class Emc2Verb:
 
 @dataclass(frozen=True)
 class Composition:
-    """Networks whose parts have names: pictures of genomes, and how they bear a moved weight."""
+    """Networks whose parts have names: pictures of genomes, how they bear a moved weight, training and pruning."""
 
     verb: (
         Annotated[Render, tyro.conf.subcommand("render", prefix_name=False)]
         | Annotated[Emc2Verb, tyro.conf.subcommand("emc2", prefix_name=False)]
+        | Annotated[Fit, tyro.conf.subcommand("fit", prefix_name=False)]
+        | Annotated[Prune, tyro.conf.subcommand("prune", prefix_name=False)]
+        | Annotated[Depth, tyro.conf.subcommand("depth", prefix_name=False)]
     )
     """What to do."""
 
@@ -111,5 +118,7 @@ class Composition:
         self.verb.run()
 
 
-def _genome(name: str) -> Genome:
+def _source(name: str) -> Genome | ImageNetwork:
+    if name.endswith(".safetensors"):
+        return load_network(name)
     return scene(name) if name in SCENES else load_genome(name)

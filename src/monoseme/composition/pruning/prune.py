@@ -4,36 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from monoseme.composition.pruning.keeping import Kept, Round, fingerprint
 from monoseme.composition.pruning.layers import Layer, Maps, hold, layers_of, maps_of, remove, sparsity
 from monoseme.composition.pruning.scores import WEIGHTS, chosen
 from monoseme.composition.pruning.taylor import Objective, add_gradients
 from monoseme.composition.pruning.victims import NEURONS
 from monoseme.core.errors import closest, refuse
+from monoseme.core.files import only_writer
 from monoseme.core.seeds import rng
 
 __all__ = ["METHODS", "Pruned", "Round", "prune", "shuffled"]
 
 METHODS = (*WEIGHTS, *NEURONS)
+OPTIONS = {
+    "similarity": ("threshold", "threshold_last", "pairs", "centred", "signed"),
+    "taylor": ("element", "reduction"),
+}
 Retrain = Callable[[Any], Any]  # of the module
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round: the sparsity after it; victims (layer, neuron, and the number that chose them); losses, where asked.
-
-    `before` is the loss right after masking, `after` that after training again.
-    """
-
-    sparsity: float
-    victims: tuple[tuple[str, int, float], ...]
-    before: float | None
-    after: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +61,7 @@ def prune(
     bound: float | None = None,
     objective: Objective | None = None,
     seed: int = 0,
+    out: str | Path | None = None,
     **options: float | bool | str,
 ) -> Pruned:
     """Prune a network in place.
@@ -92,13 +87,19 @@ def prune(
         Lower is better; pruning ends after the round that leaves it above `bound`.
     objective
         For taylor: function of the module that returns its loss with a gradient, or one loss a batch.
+    out
+        Folder in which every round is kept: the same call with the same starting module goes on after the last one.
+        Give `retrain` no folder of its own.
     options
-        Of the method: `threshold`, `centred`, `signed` for similarity; `element`, `reduction` for taylor.
+        Of the method. similarity: `threshold`, below which no pair is alike, `threshold_last`, towards which it moves
+        evenly from the first round to the last, `pairs`, most victims a round, `centred`, `signed`; taylor: `element`,
+        `reduction`.
 
     Raises
     ------
     UserError
-        For a module that cannot be pruned so, a share outside 0…1, an unknown method.
+        For a module that cannot be pruned so, a share outside 0…1, an unknown method or option; a folder that holds
+        another run, or in which one is at work.
     """
     if method not in METHODS:
         raise refuse("method", f"be one of {', '.join(METHODS)}", repr(method), closest(method, METHODS))
@@ -108,27 +109,78 @@ def prune(
         raise refuse("rounds", "be at least 1", rounds, "1 prunes all at once.")
     if bound is not None and loss is None:
         raise refuse("loss", "be given with a bound", "None", "Pass a function of the module.")
+    for name in options:
+        if name not in OPTIONS.get(method, ()):
+            known = OPTIONS.get(method, ())
+            raise refuse(
+                name, f"be an option of {method}", "an unknown one", closest(name, known) if known else "None."
+            )
+    plan = _Plan(method, to, rounds, retrain, rewind, loss, bound, objective, seed, options)
+    if out is None:
+        return _pruned(module, data, plan, None)
+    Path(out).mkdir(parents=True, exist_ok=True)
+    with only_writer(Path(out)):
+        run = {"method": method, "to": to, "rounds": rounds, "seed": seed, "bound": bound, "options": dict(options)}
+        run |= {"rewound": rewind is not None, "start": fingerprint(module)}
+        return _pruned(module, data, plan, Kept(Path(out), run))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    method: str
+    to: float
+    rounds: int
+    retrain: Retrain | None
+    rewind: Mapping[str, Tensor] | None
+    loss: Callable[[nn.Module], float] | None
+    bound: float | None
+    objective: Objective | None
+    seed: int
+    options: Mapping[str, Any]
+
+    def ended(self, last: Round, goal: float) -> bool:
+        stuck = self.method in NEURONS and not last.victims and last.sparsity < goal
+        return stuck or (self.bound is not None and last.after is not None and last.after > self.bound)
+
+    def at(self, number: int) -> dict[str, Any]:
+        """Options of a round: a threshold that moves is where it is then."""
+        made = {name: value for name, value in self.options.items() if name != "threshold_last"}
+        if "threshold_last" in self.options:
+            first, last = float(self.options.get("threshold", 1.0)), float(self.options["threshold_last"])
+            made["threshold"] = first + (last - first) * ((number - 1) / max(self.rounds - 1, 1))
+        return made
+
+
+def _pruned(module: nn.Module, data: Any, plan: _Plan, kept: Kept | None) -> Pruned:
     layers = layers_of(module)
-    start, made = sparsity(layers), []
-    for number in range(1, rounds + 1):
-        goal = 1 - (1 - start) * ((1 - to) / (1 - start)) ** (number / rounds) if to > start else to
-        maps = maps_of(module, layers, data)
-        if objective is not None:
-            add_gradients(module, layers, maps, objective)
-        victims = _mask(layers, maps, method, goal, rng(seed, "prune", number), options)
-        if rewind is not None:
-            _rewound(layers, module, rewind)
-        hold(layers)
-        before = None if loss is None else loss(module)
-        if retrain is not None:
-            retrain(module)
-            hold(layers)
-        after = before if retrain is None or loss is None else loss(module)
-        made.append(Round(sparsity(layers), victims, before, after))
-        stuck = method in NEURONS and not victims and sparsity(layers) < goal
-        if stuck or (bound is not None and after is not None and after > bound):
+    start = sparsity(layers)
+    made = [] if kept is None else kept.load(module, layers)
+    for number in range(1, plan.rounds + 1):
+        part = ((1 - plan.to) / (1 - start)) ** (number / plan.rounds)
+        goal = 1 - (1 - start) * part if plan.to > start else plan.to
+        if number > len(made):
+            made.append(_round(module, layers, data, plan, number, goal))
+            if kept is not None:
+                kept.save(module, layers, made)
+        if plan.ended(made[number - 1], goal):
             break
     return Pruned(module, layers, tuple(made))
+
+
+def _round(module: nn.Module, layers: list[Layer], data: Any, plan: _Plan, number: int, goal: float) -> Round:
+    maps = maps_of(module, layers, data)
+    if plan.objective is not None:
+        add_gradients(module, layers, maps, plan.objective)
+    victims = _mask(layers, maps, plan.method, goal, rng(plan.seed, "prune", number), plan.at(number))
+    if plan.rewind is not None:
+        _rewound(layers, module, plan.rewind)
+    hold(layers)
+    before = None if plan.loss is None else plan.loss(module)
+    if plan.retrain is not None:
+        plan.retrain(module)
+        hold(layers)
+    after = before if plan.retrain is None or plan.loss is None else plan.loss(module)
+    return Round(sparsity(layers), victims, before, after)
 
 
 def _mask(

@@ -27,7 +27,7 @@ def similar(
 ) -> Iterator[Victim]:
     """Pairs of the most similar maps of all layers, most similar first; of each, one at random.
 
-    Options: `threshold` (none below it), `centred`, `signed` (cosine instead of |cosine|).
+    Options: `threshold` (none below it), `pairs` (at most so many), `centred`, `signed` (cosine instead of |cosine|).
     """
     pairs: list[tuple[float, int, int, int]] = []
     for index, (layer, one) in enumerate(zip(layers, maps, strict=True)):
@@ -41,7 +41,7 @@ def similar(
     pairs.sort(key=lambda pair: -pair[0])
     gone: set[tuple[int, int]] = set()
     for value, index, *both in pairs:
-        if value <= float(options.get("threshold", 0.0)):
+        if value <= float(options.get("threshold", 0.0)) or len(gone) >= int(options.get("pairs", len(pairs))):
             return
         live = [n for n in both if (index, n) not in gone and bool(layers[index].kept[n])]
         if len(live) == 2:
