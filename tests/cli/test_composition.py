@@ -39,6 +39,7 @@ def test_render(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @needs_weights
 def test_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["composition", "emc2", "face", "--size", "32", "--sample", "5", "--out", str(tmp_path / "kept")]
+    asked += ["--page", str(tmp_path / "page")]
     assert main(asked) == 0
     said = capsys.readouterr().out
     assert "stand-in" in said

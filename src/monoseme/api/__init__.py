@@ -3,13 +3,14 @@
 model + data ─harvest▶ store ─fit▶ featurizer ─evaluate▶ numbers ─page▶ something to look at
 
 Reading order: `fitting`, `describing`, `paging`; for many fits `choosing`, `sweeping`, `comparing`; all at once
-`auditing`. Beside them: `certifying`, `interacting`.
+`auditing`. Beside them: `certifying`, `interacting`, `composing`.
 """
 
 from monoseme.api.auditing import Audit, audit
 from monoseme.api.certifying import certify
 from monoseme.api.choosing import Choice, choose
 from monoseme.api.comparing import describe_sweep, sweep_page
+from monoseme.api.composing import depth_page, network_page
 from monoseme.api.describing import describe
 from monoseme.api.fitting import evaluate, fit, rows_of, store_of
 from monoseme.api.interacting import agop_page
@@ -39,6 +40,7 @@ __all__ = [
     "audit",
     "certify",
     "choose",
+    "depth_page",
     "describe",
     "describe_sweep",
     "emc2",
@@ -46,6 +48,7 @@ __all__ = [
     "fit",
     "harvest",
     "load",
+    "network_page",
     "open_model",
     "page",
     "points_of",

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from monoseme.api.composing import network_page
 from monoseme.cli.composition_training import Depth, Fit, Prune
 from monoseme.cli.options import Count, Folder
 from monoseme.composition import SCENES, Delta, Genome, ImageNetwork, emc2, layerize, load_genome, scene
@@ -33,6 +34,8 @@ class Render:
     """PNG file to write."""
     size: int = 256
     """Side in pixels."""
+    page: Folder = None
+    """Folder for a page on which every neuron's map is seen and any weight can be moved."""
 
     def run(self) -> None:
         """Draw, and say what it is made of."""
@@ -49,6 +52,8 @@ class Render:
             print(f"{len(found.nodes)} nodes, {sum(link.weight != 0 for link in found.links)} links")
         print(f"{len(net.banks)} layers of {len(net.banks[0].names)} neurons, {len(net.entries())} weights")
         print(f"picture  {self.out}")
+        if self.page is not None:
+            print(f"page     {network_page(found, self.page, title=self.genome)}")
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class Emc2Verb:
     """Of signs, sample and calibration."""
     out: Folder = None
     """Folder in which verdicts are kept; a stopped run goes on there."""
+    page: Folder = None
+    """Folder for a page of the network with the score over its weights."""
 
     def run(self) -> None:
         """Score, and print the numbers that belong together."""
@@ -89,6 +96,9 @@ class Emc2Verb:
         step = Delta(self.kind, self.delta)
         score = emc2(found, judge, step, over=over, sample=self.sample, size=self.size, seed=self.seed, out=self.out)
         print(score.table())
+        if self.page is not None:
+            told = {"judge": str(judge.about.get("judge", "")), "step": f"{self.kind} {self.delta:g}"}
+            print(f"page  {network_page(found, self.page, score, self.genome, **told)}")
 
     def _judge(self, found: Genome | ImageNetwork) -> Judge:
         if not self.url:

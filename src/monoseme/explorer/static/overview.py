@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from monoseme.core.outcome import Outcome
 from monoseme.explorer.static.charts import curve_chart, histogram_chart
 from monoseme.explorer.static.heat import heat_figure
@@ -10,7 +12,7 @@ from monoseme.explorer.static.scatter import scatter_figure
 from monoseme.records.page import Html, Markup, tag
 from monoseme.records.run import Comparison, OutcomeGroup, RunRecord
 
-__all__ = ["block_page", "controls", "overview_page"]
+__all__ = ["block_page", "controls", "facts_list", "notes_aside", "outcome_group", "overview_page"]
 
 SORTABLE = 3  # rows from which on a table can be sorted
 VIEWS = (("place", "Position as colour"), ("presence", "Presence"), ("plain", "Pictures only"))
@@ -19,13 +21,13 @@ VIEWS = (("place", "Position as colour"), ("presence", "Presence"), ("plain", "P
 def overview_page(record: RunRecord) -> Html:
     """Draw the first page. Needs ``data/index.js`` beside it for the gallery, ``data/scatters.js`` for the points."""
     sections = [
-        _section("numbers", "Numbers", [_group(group) for group in record.outcomes]),
+        _section("numbers", "Numbers", [outcome_group(group) for group in record.outcomes]),
         _section("scatters", "Charts", [scatter_figure(scatter, i) for i, scatter in enumerate(record.scatters)]),
         _section("comparisons", "Comparisons", [_table(table) for table in record.comparisons]),
         _section("curves", "Curves", _charts(record)),
         _section("matrices", "Matrices", [heat_figure(heat, i) for i, heat in enumerate(record.heats)]),
         _section("parts", "Parts", _gallery(record)),
-        _section("facts", "How it was made", _facts(record)),
+        _section("facts", "How it was made", facts_list(record.facts)),
     ]
     present = [section for section in sections if section]
     nav = tag("nav", [tag("a", title, href=f"#{id_}") for id_, title, _ in present], aria_label="Sections")
@@ -33,7 +35,7 @@ def overview_page(record: RunRecord) -> Html:
         "header",
         tag("p", record.kind, class_="kind"),
         tag("h1", record.title),
-        _notes(record),
+        notes_aside(record.notes),
         _lead(record),
         nav,
         class_="top",
@@ -98,11 +100,11 @@ def _section(id_: str, title: str, body: list[Markup]) -> tuple[str, str, Markup
     return (id_, title, tag("section", tag("h2", title), body, id=id_)) if body else None
 
 
-def _notes(record: RunRecord) -> Markup | None:
+def notes_aside(notes: Sequence[str]) -> Markup | None:
     """What decides whether to believe the page, where nobody can miss it."""
-    if not record.notes:
+    if not notes:
         return None
-    said = tag("ul", [tag("li", note) for note in dict.fromkeys(record.notes)])
+    said = tag("ul", [tag("li", note) for note in dict.fromkeys(notes)])
     return tag("aside", said, class_="notes", aria_label="Caveats")
 
 
@@ -122,7 +124,8 @@ def _lead(record: RunRecord) -> Markup | None:
     )
 
 
-def _group(group: OutcomeGroup) -> Markup:
+def outcome_group(group: OutcomeGroup) -> Markup:
+    """A heading, what it is about, and its numbers."""
     note = tag("p", group.note, class_="lead") if group.note else None
     tiles, lines = folded(group.outcomes)
     return tag(
@@ -181,8 +184,9 @@ def _charts(record: RunRecord) -> list[Markup]:
     return [tag("div", charts, class_="charts")] if charts else []
 
 
-def _facts(record: RunRecord) -> list[Markup]:
-    rows = [[tag("dt", name), tag("dd", text)] for name, text in record.facts.items()]
+def facts_list(facts: Mapping[str, str]) -> list[Markup]:
+    """How it was made."""
+    rows = [[tag("dt", name), tag("dd", text)] for name, text in facts.items()]
     return [tag("dl", rows, class_="facts")] if rows else []
 
 

@@ -17,15 +17,17 @@ from monoseme.explorer.static.certificate_data import SHARD as REASONS
 from monoseme.explorer.static.certificate_data import certificate_index, named_by, reason_shard
 from monoseme.explorer.static.claims import claims_page
 from monoseme.explorer.static.heat import heat_png
+from monoseme.explorer.static.network import network_page
 from monoseme.explorer.static.overview import block_page, overview_page
 from monoseme.explorer.static.scatter import scatter_script
 from monoseme.explorer.static.shards import SHARD, card_index, script, shard
 from monoseme.records.certificates import CertificateTable
+from monoseme.records.network import NetworkView, network_json
 from monoseme.records.page import Html
 from monoseme.records.reproduce import Reproduction
 from monoseme.records.run import RunRecord, relative_path
 
-__all__ = ["Thumbnails", "check_pages", "write_certificates", "write_claims", "write_pages"]
+__all__ = ["Thumbnails", "check_pages", "write_certificates", "write_claims", "write_network", "write_pages"]
 
 Thumbnails = Callable[[str], np.ndarray | bytes | Path | None]
 # what may be copied beside a page; anything else is not a picture that browsers draw
@@ -87,6 +89,15 @@ def write_certificates(table: CertificateTable, out: Path | str) -> Path:
     with _new_pages(Path(out)) as folder:
         _write_page(folder / "index.html", certificate_page(table))
         _write_certificates(table, folder / "data")
+    return Path(out) / "index.html"
+
+
+def write_network(view: NetworkView, out: Path | str) -> Path:
+    """Write the page of an image network into the folder `out`, as `write_pages` does; return its index.html."""
+    with _new_pages(Path(out)) as folder:
+        _write_page(folder / "index.html", network_page(view))
+        (folder / "data").mkdir()
+        (folder / "data" / "network.js").write_text(script("network", network_json(view)), encoding="ascii")
     return Path(out) / "index.html"
 
 
