@@ -1,4 +1,4 @@
-"""What the composition claims are judged by, on tables whose answer is known; targets; runs as the protocol has them."""
+"""What the composition claims are judged by, on tables with known answers; targets; runs as the protocol has them."""
 
 from __future__ import annotations
 
