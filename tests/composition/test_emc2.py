@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.composition.refusals import check_refused
@@ -26,7 +27,7 @@ from monoseme.composition.judges.protocol import eight_bit, picture_key
 from monoseme.composition.layerize import COPY, layerize
 from monoseme.composition.moves import Delta, change, moves_of
 from monoseme.composition.network import ImageNetwork
-from monoseme.composition.scenes import scene
+from monoseme.composition.scenes import SCENES, scene
 from monoseme.core.errors import UserError
 
 SIZE = 20
@@ -121,6 +122,39 @@ def test_steps_are_absolute_relative_or_as_far_as_it_takes() -> None:
         sizes = torch.logspace(-3, 1.2, 100).tolist()
         tried = [Move(move.layer, move.to, move.from_, math.copysign(size, move.delta)) for size in sizes]
         assert min(abs(value - 0.05) for value in change(rendering, tried).values()) > 0.005
+
+
+def test_up_and_down_then_sizes_that_are_drawn() -> None:
+    net = ImageNetwork.dense(6, 3)
+    rendering, entries = Rendering(net, SIZE), net.entries()
+    once = moves_of(rendering, entries, Delta("absolute", 0.3), None, 0)
+    twice = moves_of(rendering, entries, Delta("absolute", 0.3), None, 0, 2)
+    assert twice[::2] == once
+    assert [move.delta for move in twice[1::2]] == [-move.delta for move in once]
+    often = moves_of(rendering, entries, Delta("relative", 0.5), 10, 0, 5)
+    assert len(often) == 50
+    assert all(
+        abs(move.delta) <= 0.5 * abs(float(rendering.weights[move.layer][move.to, move.from_])) for move in often
+    )
+    check_refused(lambda: moves_of(rendering, entries, Delta("visible", 0.1), None, 0, 3), "draws")
+    found = emc2(net, Counting(), 0.3, size=SIZE, draws=2)
+    assert found.score.n == len(entries)
+    assert len(found.per_weight) == 2 * len(entries)
+    share = np.mean([one.answer == "yes" for one in found.per_weight])
+    assert found.score.value == pytest.approx(share)
+    assert found.score.low is not None
+    assert found.score.high is not None
+    assert found.score.low <= share <= found.score.high
+
+
+@pytest.mark.parametrize("name", [name for name in SCENES if name != "house"])  # whose copies are of the bias alone
+def test_copies_are_judged_once(name: str) -> None:
+    """A link and the copies that carry its value on make the same picture, moved alike: the judge sees it once."""
+    net, whole, each = layerize(scene(name), torch.float64), Counting(), Counting()
+    found = emc2(net, whole, Delta("relative", 0.5), size=SIZE, draws=2)
+    assert found.cost["judged"] < found.cost["rendered"]
+    plain = [each.judge(naive(net, one.move, SIZE)[None].float())[0].answer for one in found.per_weight]
+    assert [one.answer for one in found.per_weight] == plain
 
 
 def test_a_picture_that_fails_before_anything_is_moved_is_said_to() -> None:

@@ -28,7 +28,7 @@ from monoseme.composition.network import ImageNetwork
 from monoseme.core.errors import refuse
 from monoseme.core.files import only_writer
 from monoseme.core.outcome import Outcome, unknown
-from monoseme.core.stats import wilson
+from monoseme.core.stats import ratio_interval, wilson
 
 __all__ = ["Emc2", "WeightScore", "emc2"]
 
@@ -118,6 +118,7 @@ def emc2(
     *,
     over: str | None = None,
     sample: int | None = None,
+    draws: int = 1,
     size: int = 128,
     seed: int = 0,
     out: str | Path | None = None,
@@ -138,6 +139,9 @@ def emc2(
         that only pass a value on too. By default links for a genome, the matrix for a network.
     sample
         At most so many weights, drawn without repetition.
+    draws
+        Moves of each weight: the second is the first one's opposite, further ones have a size drawn between 0 and
+        `delta`. Intervals are over weights, by bootstrap where a weight has several moves.
     size
         Side of the pictures.
     out
@@ -154,7 +158,8 @@ def emc2(
     net = layerize(network) if isinstance(network, Genome) else network
     rendering = Rendering(net, size)
     entries = _entries(net, over or ("links" if isinstance(network, Genome) else "matrix"))
-    moves = moves_of(rendering, entries, delta if isinstance(delta, Delta) else Delta("absolute", delta), sample, seed)
+    step = delta if isinstance(delta, Delta) else Delta("absolute", delta)
+    moves = moves_of(rendering, entries, step, sample, seed, draws)
     if out is None:
         return _scored(net, rendering, Judged(judge), moves, start, progress)
     Path(out).mkdir(parents=True, exist_ok=True)
@@ -210,7 +215,7 @@ def _scored(
             empty()
     empty()
     low, high = wilson(unchanged, len(done))
-    share = Outcome("unchanged_share", unchanged / len(done), "share", low, high, n=len(done), n_unit="weights")
+    share = Outcome("unchanged_share", unchanged / len(done), "share", low, high, n=len(done), n_unit="moves")
     return Emc2(
         _share("score", done),
         _share("score_visible", [w for w in done if w.change > VISIBLE]),
@@ -228,14 +233,21 @@ def _scored(
 
 
 def _share(name: str, weights: Sequence[WeightScore]) -> Outcome:
-    """Share of yes among answers, with Wilson's interval. Unsure is no."""
+    """Share of yes among answers: Wilson's interval, or over weights where one has several moves. Unsure is no."""
     valid = [w for w in weights if w.answer != "invalid"]
     if not valid:
         return unknown(name, "share", "no valid answer" if weights else "no such weight")
     hits = sum(w.answer == "yes" for w in valid)
-    low, high = wilson(hits, len(valid))
+    by_weight: dict[tuple[int, int, int], list[bool]] = {}
+    for w in valid:
+        by_weight.setdefault((w.move.layer, w.move.to, w.move.from_), []).append(w.answer == "yes")
+    n = len(by_weight)
+    if n == len(valid):
+        low, high = wilson(hits, n)
+    else:
+        yes, all_ = (np.array([f(v) for v in by_weight.values()], dtype=float) for f in (sum, len))
+        low, high = ratio_interval(yes, all_)
     lost = len(weights) - len(valid)
     note = f"{lost} invalid answers left out" if lost else ""
-    return Outcome(
-        name, hits / len(valid), "share", low, high, better="higher", n=len(valid), n_unit="weights", note=note
-    )
+    ends = (low, high) if np.isfinite(low) else (None, None)
+    return Outcome(name, hits / len(valid), "share", *ends, better="higher", n=n, n_unit="weights", note=note)

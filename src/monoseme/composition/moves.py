@@ -43,8 +43,15 @@ class Delta:
             raise refuse("delta", "be at most 1 where it is a change of pixels", self.size, "0.1 is a tenth.")
 
 
-def moves_of(rendering: Rendering, entries: Sequence[Entry], delta: Delta, sample: int | None, seed: int) -> list[Move]:
-    """One move for each weight, or for a sample of them, up or down as the seed draws."""
+def moves_of(
+    rendering: Rendering, entries: Sequence[Entry], delta: Delta, sample: int | None, seed: int, draws: int = 1
+) -> list[Move]:
+    """Moves of each weight, or of a sample of them: up or down as the seed draws; the second time the other way.
+
+    From the third time on the size is drawn too, between 0 and that of `delta`.
+    """
+    if draws < 1 or (draws > 2 and delta.kind == "visible"):
+        raise refuse("draws", "be at least 1, and 1 or 2 at a visible change", draws, "2 is up and down.")
     if sample is not None and sample < 1:
         raise refuse("sample", "be at least 1, or None for all", sample, "400 give a share to within 5 points.")
     drawn = rng(seed, "emc2")
@@ -57,7 +64,7 @@ def moves_of(rendering: Rendering, entries: Sequence[Entry], delta: Delta, sampl
         layer, to, from_ = entries[i]
         weight = float(rendering.weights[layer][to, from_])
         by = {"absolute": delta.size, "relative": delta.size * abs(weight), "visible": 1.0}[delta.kind]
-        moves.append(Move(layer, to, from_, float(signs[i]) * by))
+        moves += [Move(layer, to, from_, float(signs[i]) * part * by) for part in _parts(draws, seed, i)]
     return _calibrated(rendering, moves, delta.size) if delta.kind == "visible" else moves
 
 
@@ -65,6 +72,12 @@ def change(rendering: Rendering, moves: Sequence[Move]) -> dict[Move, float]:
     """Root mean square of the change of pixels by each move."""
     before = rendering.picture
     return {move: float((picture - before).square().mean().sqrt()) for move, picture in rendering.moved(moves)}
+
+
+def _parts(draws: int, seed: int, i: int) -> list[float]:
+    """Signed shares of the step: 1, -1, then drawn ones. A weight's own do not depend on the others'."""
+    more = rng(seed, "emc2 draws", i).uniform(-1, 1, max(draws - 2, 0)).tolist()
+    return [1.0, -1.0, *more][:draws]
 
 
 def _calibrated(rendering: Rendering, moves: Sequence[Move], target: float) -> list[Move]:
