@@ -1,10 +1,16 @@
 """Numbers about a fitted featurizer, on held-out samples."""
 
+from monoseme.evaluation.description_length import DescriptionLength as DescriptionLength
+from monoseme.evaluation.description_length import description_length as description_length
+from monoseme.evaluation.dimension import Dimension as Dimension
+from monoseme.evaluation.dimension import dimension as dimension
 from monoseme.evaluation.evaluate import Evaluation as Evaluation
 from monoseme.evaluation.evaluate import evaluate as evaluate
 from monoseme.evaluation.gallery import gallery as gallery
 from monoseme.evaluation.recovery import Recovery as Recovery
 from monoseme.evaluation.recovery import recover as recover
+from monoseme.evaluation.smoothness import Smoothness as Smoothness
+from monoseme.evaluation.smoothness import smoothness as smoothness
 from monoseme.evaluation.splice import SpliceBatch as SpliceBatch
 from monoseme.evaluation.splice import splice as splice
 from monoseme.evaluation.stability import Stability as Stability
