@@ -372,7 +372,7 @@ def test_at_equal_cover_a_featurizer_is_as_smooth_as_itself() -> None:
     assert sum(count for count, *_ in one.by_cover.values()) == 24
     few = smoothness(Maps(rows.x), Placed(rows.x * (rows.x > 0.97), rows.sample, rows.position), (14, 14), maps=1)
     empty = {k: v for k, v in few.by_cover.items() if k not in one.by_cover}
-    assert math.isnan(matched_ratio(one, type(one)(*([one.cover] * 3), empty))["dirichlet"])
+    assert math.isnan(matched_ratio(one, type(one)(one.cover, one.cover, one.cover, empty))["dirichlet"])
 
 
 def test_texts_are_one_row_of_tokens() -> None:

@@ -160,8 +160,8 @@ def jackknife(
 ) -> list[tuple[float, float | None, float | None]]:
     """Values of a function of the sums, each with an interval: one fold of samples left out at a time, Student's t.
 
-    The interval lies about the value corrected for the bias of few rows, n θ - (n - 1) mean(θ without one): functions of
-    eigenvalues have one, and an interval about the plain value would miss more often than it says.
+    The interval lies about the value corrected for the bias of few rows, n θ - (n - 1) mean(θ without one): functions
+    of eigenvalues have one, and an interval about the plain value would miss more often than it says.
 
     Returns
     -------
