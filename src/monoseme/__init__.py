@@ -7,7 +7,7 @@ ms.evaluate(result.featurizer, store)  # numbers with intervals; .table() is tex
 ms.page("run")  # the path of a page to open
 """
 
-from monoseme import composition, featurizers, interaction, optimality, worlds
+from monoseme import composition, evaluation, featurizers, interaction, optimality, steering, worlds
 from monoseme.api import (
     ActivationStore,
     Audit,
@@ -32,6 +32,7 @@ from monoseme.api import (
     page,
     process_pool,
     prune,
+    steer,
     sweep,
     sweep_page,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "depth_page",
     "emc2",
     "evaluate",
+    "evaluation",
     "featurizers",
     "fit",
     "harvest",
@@ -70,6 +72,8 @@ __all__ = [
     "page",
     "process_pool",
     "prune",
+    "steer",
+    "steering",
     "sweep",
     "sweep_page",
     "worlds",

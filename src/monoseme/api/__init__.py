@@ -24,6 +24,7 @@ from monoseme.featurizers import FitResult
 from monoseme.interaction import agop
 from monoseme.learning import SweepResult, process_pool
 from monoseme.models import open_model
+from monoseme.steering import steer
 from monoseme.store import ActivationStore, harvest
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "process_pool",
     "prune",
     "rows_of",
+    "steer",
     "store_of",
     "sweep",
     "sweep_page",

@@ -1,13 +1,14 @@
 """Networks whose parts have names: pattern-producing networks, what a changed weight does to a picture, and pruning.
 
 Reading order: `activations`, `canvas`, `network`; `genome`, `layerize`, `sketch`, `scenes`; `incremental`, `moves`,
-`judges`, `emc2`, `agreement`; `painting`, `network_file`, `pruning`; `png`, `depth`, `flatness`; `welch`,
+`judges`, `emc2`, `drift`, `agreement`; `painting`, `network_file`, `pruning`; `png`, `depth`, `flatness`; `welch`,
 `graph_sparsity`, `volume`, `monosemantic`, `fractured`.
 """
 
 from monoseme.composition import judges
 from monoseme.composition.agreement import agreement
 from monoseme.composition.depth import fit_depth, predict_depth
+from monoseme.composition.drift import drift
 from monoseme.composition.emc2 import Emc2, emc2
 from monoseme.composition.film import map_pictures, principal_maps, sweep_weight
 from monoseme.composition.flatness import flatness
@@ -37,6 +38,7 @@ __all__ = [
     "Node",
     "Pruned",
     "agreement",
+    "drift",
     "effective_dimension",
     "emc2",
     "fit_depth",
