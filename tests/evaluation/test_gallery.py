@@ -101,6 +101,32 @@ def test_numbers_equal_those_of_the_dense_codes(cards, featurizer, x):
     assert sum(float(numbers(card)["energy_share"].value or 0) for card in cards) == pytest.approx(1)
 
 
+def test_rank_and_smoothness_are_those_of_the_dense_codes(cards, featurizer, x):
+    dense = featurizer.encode(x).to_dense()
+    starts = {"cat": 0, "dog": 6, "owl": 10}
+    for card in cards:
+        named = {o.name: o for o in card.outcomes}
+        z = dense[:, card.block]
+        fires = (z != 0).any(1)
+        if int(fires.sum()) >= 8:
+            made = (z[fires] - z[fires].mean(0)) @ featurizer.atoms[card.block]
+            values = np.linalg.svd(made.numpy(), compute_uv=False)[:4] ** 2
+            share = values / values.sum()
+            assert named["effective_rank"].value == pytest.approx(float(np.exp(-(share * np.log(share)).sum())))
+        else:
+            assert named["effective_rank"].value is None
+        energies = []
+        for name, (height, width) in GRIDS.items():
+            part = z[starts[name] : starts[name] + height * width].norm(dim=1).reshape(height, width).numpy()
+            if part.any():
+                part = part / np.linalg.norm(part)
+                energies.append(np.square(np.diff(part, axis=0)).sum() + np.square(np.diff(part, axis=1)).sum())
+        if energies:
+            assert named["smoothness"].value == pytest.approx(np.mean(energies))
+        else:
+            assert named["smoothness"].value is None
+
+
 def test_rooms_not_built_yet_say_so(cards):
     for name, _ in NOT_COMPUTED:
         assert numbers(cards[0])[name].value is None

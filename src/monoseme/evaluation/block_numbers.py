@@ -8,6 +8,7 @@ from torch import Tensor
 
 from monoseme.core.outcome import Outcome, plural, unknown
 from monoseme.core.stats import ratio_intervals
+from monoseme.evaluation.block_shape import block_shape
 from monoseme.evaluation.entries import Entries
 
 __all__ = ["NOT_COMPUTED", "block_numbers"]
@@ -15,8 +16,6 @@ __all__ = ["NOT_COMPUTED", "block_numbers"]
 # Numbers a card has room for and nobody computes yet; a card says so instead of leaving them out.
 NOT_COMPUTED = (
     ("description_length", "bits/row"),
-    ("stable_rank", "dims"),
-    ("smoothness", "1"),
     ("certificate", "1"),
     ("sensitivity", "1"),
     ("probe", "1"),
@@ -33,7 +32,8 @@ def block_numbers(
     dict
         For every block: ``density`` (share of rows), ``energy_share`` (Σ‖z_g D_g‖² over that of all blocks),
         ``mean_presence`` and ``max_presence`` (‖z_g‖ where it fires), ``reach`` (share of samples in which it fires
-        anywhere); then the numbers whose rooms are not built yet, unknown.
+        anywhere), ``effective_rank`` and ``smoothness`` (see `block_shape`); then the numbers whose rooms are not
+        built yet, unknown.
     """
     fired = _per_sample(entries, wanted, np.ones(len(entries.blocks)))
     presence = _per_sample(entries, wanted, entries.presence)
@@ -52,7 +52,8 @@ def block_numbers(
         _ratios("reach", "share", (somewhere, each), "samples in which it fires", entries, seed),
     ]
     empty = tuple(unknown(name, unit, "not computed") for name, unit in NOT_COMPUTED)
-    return {g: (*(column[q] for column in columns), *empty) for q, g in enumerate(wanted)}
+    shapes = {g: block_shape(entries, atoms, g) for g in wanted}
+    return {g: (*(column[q] for column in columns), *shapes[g], *empty) for q, g in enumerate(wanted)}
 
 
 def contribution_energy(entries: Entries, atoms: Float64[Tensor, "G b d"]) -> Float64[np.ndarray, " nnz"]:
