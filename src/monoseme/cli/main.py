@@ -25,6 +25,7 @@ from monoseme.cli.optimality import Optimality
 from monoseme.cli.page import Page
 from monoseme.cli.reproduce import Reproduce
 from monoseme.cli.sweep import Sweep
+from monoseme.cli.view import View
 from monoseme.core.errors import UserError, closest, refuse
 from monoseme.learning import Interrupted, SweepInterrupted
 
@@ -35,7 +36,19 @@ SIGINT = 2
 
 
 Verb = (
-    Audit | Harvest | Fit | Choose | Sweep | Evaluate | Page | Optimality | Interaction | Composition | Demo | Reproduce
+    Audit
+    | Harvest
+    | Fit
+    | Choose
+    | Sweep
+    | Evaluate
+    | Page
+    | View
+    | Optimality
+    | Interaction
+    | Composition
+    | Demo
+    | Reproduce
 )  # tyro calls each by its class
 
 

@@ -85,19 +85,24 @@ def _check_link(link: str) -> None:
 
 @dataclass(frozen=True)
 class Html:
-    """One page: a title, a body, and the names of the style sheets and scripts beside it."""
+    """One page: a title, a body, and the names of the style sheets and scripts beside it.
+
+    `connects`: whether its scripts may ask the server that the page came from.
+    """
 
     title: str
     body: Markup
     styles: tuple[str, ...] = ("page.css",)
     scripts: tuple[str, ...] = ()
+    connects: bool = False
 
     def document(self) -> str:
         """Return the whole document. It opens from a file, without a server or a network."""
+        policy = CSP.replace("data:", "data: blob:") + "; connect-src 'self'" if self.connects else CSP
         head = tag(
             "head",
             tag("meta", charset="utf-8"),
-            tag("meta", http_equiv="Content-Security-Policy", content=CSP),
+            tag("meta", http_equiv="Content-Security-Policy", content=policy),
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
             tag("title", self.title),

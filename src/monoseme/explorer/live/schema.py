@@ -1,0 +1,138 @@
+"""What the server answers: the types, said once. ``/api/schema`` serves them as JSON Schema, drawn from them."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+__all__ = ["ANSWERS", "Block", "Blocks", "Compared", "Comparison", "Fired", "Number", "Run", "Runs", "Tried", "schema"]
+
+
+@dataclass(frozen=True)
+class Number:
+    """An outcome: a value with its interval, or None with the reason in `note`."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    better: str | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its place in the list, what it is, how many blocks, and what can be tried on it."""
+
+    number: int
+    title: str
+    kind: str
+    facts: dict[str, str]
+    notes: list[str]
+    numbers: list[Number]
+    blocks: int
+    tries: str
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All runs that are served."""
+
+    runs: list[Run]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block's numbers, by column; None where not known."""
+
+    block: int
+    numbers: list[float | None]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A piece of the table of blocks: names of the columns, blocks that were found in all, and the piece."""
+
+    columns: list[str]
+    total: int
+    rows: list[Block]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One number in two runs; None where a run has none of that name."""
+
+    name: str
+    first: Number | None
+    second: Number | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs side by side."""
+
+    rows: list[Compared]
+
+
+@dataclass(frozen=True)
+class Fired:
+    """A block that fires on what was tried: presence at every token of the grid, and its share of the code's energy."""
+
+    block: int
+    share: float
+    presence: list[float]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a featurizer makes of a picture or a text: tokens (of a text), grid, blocks by energy, FVU of the rows."""
+
+    height: int
+    width: int
+    tokens: list[str]
+    blocks: list[Fired]
+    fvu: float | None
+
+
+ANSWERS = (Runs, Blocks, Comparison, Tried)
+PLAIN = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of every answer."""
+    found: dict[str, Any] = {}
+    for answer in ANSWERS:
+        _define(answer, found)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": found}
+
+
+def _define(kind: type, found: dict[str, Any]) -> None:
+    if kind.__name__ in found:
+        return
+    found[kind.__name__] = {}
+    hints = get_type_hints(kind)
+    found[kind.__name__] = {
+        "type": "object",
+        "description": (kind.__doc__ or "").split("\n")[0],
+        "properties": {field.name: _type(hints[field.name], found) for field in fields(kind)},
+        "required": [field.name for field in fields(kind)],
+        "additionalProperties": False,
+    }
+
+
+def _type(hint: Any, found: dict[str, Any]) -> dict[str, Any]:
+    if hint in PLAIN:
+        return {"type": PLAIN[hint]}
+    if is_dataclass(hint) and isinstance(hint, type):
+        _define(hint, found)
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is list:
+        return {"type": "array", "items": _type(args[0], found)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _type(args[1], found)}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_type(arg, found) for arg in args]}
+    raise TypeError(f"no schema for {hint}")

@@ -1,0 +1,233 @@
+"""A local server for runs: read-only, on 127.0.0.1, for requests that name it by that address.
+
+Nothing is written and nothing is fetched. Pages that exist are served as they are; a request with another Host (a page
+elsewhere that had its name pointed here), from another origin, or with a body that is too large is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from monoseme.core.errors import UserError, refuse
+from monoseme.explorer.live.page import live_page
+from monoseme.explorer.live.schema import Run, Runs, Tried, schema
+from monoseme.explorer.live.table import BlockTable, compare, number
+from monoseme.records.run import RunRecord
+
+__all__ = ["LARGEST", "LiveRun", "live_app", "serve"]
+
+HOST = "127.0.0.1"
+LARGEST = 16 << 20  # bytes of a picture or text that is tried
+CSP = (
+    "default-src 'none'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """A run to serve.
+
+    Attributes
+    ----------
+    record
+        What it shows of itself.
+    pages
+        Folder of its static pages; block pages are among them.
+    tries
+        ``"picture"``, ``"text"``, or empty when nothing can be tried.
+    attempt
+        Bytes of a picture file, or a text in UTF-8 → what the featurizer makes of it.
+    """
+
+    record: RunRecord
+    pages: Path
+    tries: str = ""
+    attempt: Callable[[bytes], Tried] | None = None
+
+
+def live_app(runs: list[LiveRun]) -> Any:
+    """The application, for any ASGI server."""
+    starlette = _starlette()
+    if not runs:
+        raise refuse("runs", "hold at least one", "none", "Name the folder of a run.")
+    tables = [BlockTable(run.record) for run in runs]
+    listed = Runs([_run(i, run) for i, run in enumerate(runs)])
+
+    def chosen(request: Any, name: str = "run") -> int:
+        word = str(request.path_params.get(name, request.query_params.get(name, "")))
+        if not word.isdecimal() or int(word) >= len(runs):
+            raise refuse(name, f"lie in 0..{len(runs) - 1}", repr(word), "See /api/runs.")
+        return int(word)
+
+    def blocks(request: Any) -> Any:
+        asked = request.query_params
+        return tables[chosen(request)].page(
+            asked.get("search", ""),
+            asked.get("sort", ""),
+            asked.get("order", "falling") != "rising",
+            _whole("start", asked.get("start", "0")),
+            _whole("count", asked.get("count", "50")),
+        )
+
+    def side_by_side(request: Any) -> Any:
+        return compare(*(runs[chosen(request, name)].record for name in ("first", "second")))
+
+    def answer(of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def endpoint(request: Any) -> Any:
+            return starlette.JSONResponse(_plain(of(request)))
+
+        return endpoint
+
+    async def attempt(request: Any) -> Any:
+        run = runs[chosen(request)]
+        if run.attempt is None:
+            raise refuse("run", "have a model to try", "none", "Its store names the model; is it installed?")
+        body = await _body(request)
+        from starlette.concurrency import run_in_threadpool
+
+        return starlette.JSONResponse(_plain(await run_in_threadpool(run.attempt, body)))
+
+    index = live_page().document()
+    routes = [
+        starlette.Route("/", lambda request: starlette.HTMLResponse(index)),
+        starlette.Route("/api/schema", answer(lambda request: schema())),
+        starlette.Route("/api/runs", answer(lambda request: listed)),
+        starlette.Route("/api/runs/{run}/blocks", answer(blocks)),
+        starlette.Route("/api/compare", answer(side_by_side)),
+        starlette.Route("/api/runs/{run}/try", attempt, methods=["POST"]),
+        *[
+            starlette.Mount(f"/run/{i}", starlette.StaticFiles(directory=run.pages, html=True))
+            for i, run in enumerate(runs)
+        ],
+        *[starlette.Route(f"/{name}", _file(starlette, content, kind)) for name, content, kind in _assets()],
+    ]
+    middleware = [
+        starlette.Middleware(starlette.TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False),
+        starlette.Middleware(_Guard),
+    ]
+    handlers = {UserError: lambda request, error: starlette.JSONResponse({"error": str(error)}, 400)}
+    return starlette.Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+
+def serve(runs: list[LiveRun], port: int = 8765, ready: Callable[[str], None] | None = None) -> None:
+    """Serve until interrupted; `ready` is told the address once, before."""
+    app = live_app(runs)
+    import uvicorn
+
+    if not 0 <= port < 1 << 16:
+        raise refuse("port", "lie in 0..65535", port, "8765 is the usual one.")
+    if ready is not None:
+        ready(f"http://{HOST}:{port}/")
+    uvicorn.run(app, host=HOST, port=port, log_level="warning", server_header=False)
+
+
+class _Guard:
+    """Security headers on every answer; no request from another origin."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{headers.get('host', '')}":
+            from starlette.responses import PlainTextResponse
+
+            await PlainTextResponse("another origin", 403)(scope, receive, send)
+            return
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                # pages of a run bring their own, stricter policy in a meta tag: both hold
+                message["headers"] += [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+            await send(message)
+
+        await self.app(scope, receive, guarded)
+
+
+async def _body(request: Any) -> bytes:
+    """The body, refused as soon as it is too large."""
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > LARGEST:
+            raise refuse("body", f"be at most {LARGEST >> 20} MB", "more", "Make the picture smaller.")
+    if not found:
+        raise refuse("body", "be a picture file or a text", "nothing", "Choose a file, or write something.")
+    return bytes(found)
+
+
+def _run(number_: int, run: LiveRun) -> Run:
+    record = run.record
+    numbers = [number(o) for group in record.outcomes for o in group.outcomes]
+    return Run(
+        number_,
+        record.title,
+        record.kind,
+        dict(record.facts),
+        list(record.notes),
+        numbers,
+        len(record.cards),
+        run.tries,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, dict) else json.loads(json.dumps(asdict(value), allow_nan=False))
+
+
+def _whole(name: str, word: str) -> int:
+    if not word.isdecimal():
+        raise refuse(name, "be a whole number", repr(word), "For example 0.")
+    return int(word)
+
+
+def _assets() -> list[tuple[str, bytes, str]]:
+    """Name, content and type of every style sheet and script."""
+    ours, static = (resources.files(f"monoseme.explorer.{name}") / "assets" for name in ("live", "static"))
+    return [
+        ("page.css", (static / "page.css").read_bytes(), "text/css"),
+        ("live.css", (ours / "live.css").read_bytes(), "text/css"),
+        ("live.js", (ours / "live.js").read_bytes(), "text/javascript"),
+    ]
+
+
+def _file(starlette: Any, content: bytes, kind: str) -> Callable[[Any], Any]:
+    return lambda request: starlette.Response(content, media_type=kind)
+
+
+def _starlette() -> Any:
+    """What we use of Starlette, in one place."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
+        from starlette.responses import HTMLResponse, JSONResponse, Response
+        from starlette.routing import Mount, Route
+        from starlette.staticfiles import StaticFiles
+    except ImportError:
+        fix = 'pip install "monoseme[view]".'
+        raise refuse("starlette", "be installed to serve pages", "not installed", fix) from None
+    import types
+
+    return types.SimpleNamespace(
+        Starlette=Starlette,
+        Middleware=Middleware,
+        TrustedHostMiddleware=TrustedHostMiddleware,
+        HTMLResponse=HTMLResponse,
+        JSONResponse=JSONResponse,
+        Response=Response,
+        Mount=Mount,
+        Route=Route,
+        StaticFiles=StaticFiles,
+    )
