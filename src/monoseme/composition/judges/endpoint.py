@@ -8,7 +8,6 @@ Temperature 0 lowers, and does not remove, flips; so a question can be put sever
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
 import time
@@ -23,7 +22,7 @@ from urllib.parse import urlsplit
 from jaxtyping import Float
 from torch import Tensor
 
-from monoseme.composition.judges.protocol import Answer, Verdict, eight_bit
+from monoseme.composition.judges.protocol import Answer, Verdict, as_png, eight_bit
 from monoseme.core.errors import refuse
 
 __all__ = ["ANSWERS", "EndpointJudge", "EndpointSettings", "parsed"]
@@ -113,7 +112,7 @@ class EndpointJudge:
 
     def judge(self, pictures: Float[Tensor, "n h w 3"]) -> list[Verdict]:
         """One verdict a picture: the majority of its valid answers; the score is the share of yes among them."""
-        return [self._one(_png(picture)) for picture in pictures]
+        return [self._one(as_png(eight_bit(picture))) for picture in pictures]
 
     def _one(self, png: bytes) -> Verdict:
         found, notes = [], []
@@ -204,14 +203,6 @@ def parsed(completion: Any) -> tuple[Answer, str]:
         if word == answer:
             return answer, ""
     return "invalid", f"no answer in {text[:60]!r}"
-
-
-def _png(picture: Float[Tensor, "h w 3"]) -> bytes:
-    from PIL import Image
-
-    kept = io.BytesIO()
-    Image.fromarray(eight_bit(picture)).save(kept, "PNG")
-    return kept.getvalue()
 
 
 def _said(error: urllib.error.HTTPError) -> str:
