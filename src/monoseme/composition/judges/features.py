@@ -171,7 +171,7 @@ def _scrambled(x: Tensor, tiles: int, stream: torch.Generator) -> Tensor:
 
 
 def _threshold(good: Tensor, bad: Tensor) -> float:
-    """Where the mean of both errors is least; in the middle of the widest such place."""
+    """Where the mean of both errors is least; of several such places the middle one."""
     values = torch.cat([good, bad]).sort().values
     cuts = [float(values[0]) - 1e-6, *((values[1:] + values[:-1]) / 2).tolist(), float(values[-1]) + 1e-6]
     errors = [float((good < cut).double().mean() + (bad >= cut).double().mean()) for cut in cuts]
