@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from monoseme.composition.judges.protocol import Verdict, check_reference, eight_bit, picture_key
+from monoseme.composition.judges.protocol import Verdict, check_picture, eight_bit, picture_key
 from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome
 from monoseme.core.seeds import generator
@@ -61,7 +61,7 @@ class FeatureJudge:
         seed: int = 0,
         side: int | None = None,
     ) -> None:
-        check_reference(reference, SMALLEST)
+        check_picture(reference, "reference", SMALLEST)
         if reference.shape[0] != reference.shape[1]:
             raise refuse("reference", "be a square picture (size, size, 3)", tuple(reference.shape), "Crop it.")
         for other in others:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from monoseme.composition.judges.protocol import Verdict, check_reference, eight_bit, picture_key
+from monoseme.composition.judges.protocol import Verdict, check_picture, eight_bit, picture_key
 from monoseme.core.errors import closest, refuse
 
 __all__ = ["MEASURES", "PixelJudge", "asymmetry", "edges", "rms"]
@@ -66,7 +66,7 @@ class PixelJudge:
     def __init__(self, reference: Float[Tensor, "h w 3"], threshold: float, measure: str = "rms") -> None:
         if measure not in MEASURES:
             raise refuse("measure", f"be one of {', '.join(MEASURES)}", repr(measure), closest(measure, MEASURES))
-        check_reference(reference)
+        check_picture(reference, "reference")
         if not 0 <= threshold < math.inf:
             raise refuse("threshold", "be at least 0, and finite", threshold, "0.1 is a tenth of the range of a pixel.")
         self.reference, self.threshold, self.measure = reference, float(threshold), measure

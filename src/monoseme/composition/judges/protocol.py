@@ -15,7 +15,7 @@ from torch import Tensor
 
 from monoseme.core.errors import refuse
 
-__all__ = ["Answer", "Judge", "Verdict", "as_png", "check_reference", "eight_bit", "identity", "picture_key"]
+__all__ = ["Answer", "Judge", "Verdict", "as_png", "check_picture", "eight_bit", "identity", "picture_key"]
 
 Answer = Literal["yes", "no", "unsure", "invalid"]
 
@@ -72,16 +72,16 @@ def as_png(pixels: UInt8[np.ndarray, "h w 3"]) -> bytes:
     return kept.getvalue()
 
 
-def check_reference(reference: Tensor, side: int = 1) -> None:
+def check_picture(picture: Tensor, name: str, side: int = 1) -> None:
     """Refuse what is no picture (h, w, 3) in 0…1, finite, of at least this side."""
-    rule, shape = "be RGB in 0…1, floating, (height, width, 3)", tuple(reference.shape)
-    if not reference.is_floating_point() or reference.ndim != 3 or shape[2] != 3:
-        raise refuse("reference", rule, f"{reference.dtype} {shape}", "Render it; divide eight bits by 255.")
-    if min(shape) < 1 or min(shape[:2]) < side:
-        raise refuse("reference", f"have sides of at least {side} pixels", shape, "Render it larger.")
-    if not bool(((reference >= -1e-6) & (reference <= 1 + 1e-6)).all()):  # false for NaN too
-        got = f"{float(reference.min()):.4g} to {float(reference.max()):.4g}"
-        raise refuse("reference", rule, got, "Divide eight bits by 255.")
+    rule, shape = "be RGB in 0…1, floating, (height, width, 3)", tuple(picture.shape)
+    if not picture.is_floating_point() or picture.ndim != 3 or shape[2] != 3:
+        raise refuse(name, rule, f"{picture.dtype} {shape}", "Render it; divide eight bits by 255.")
+    if min(shape[:2]) < side:
+        raise refuse(name, f"have sides of at least {side} pixels", shape, "Render it larger.")
+    if not bool(((picture >= -1e-6) & (picture <= 1 + 1e-6)).all()):  # false for NaN too
+        got = f"{float(picture.min()):.4g} to {float(picture.max()):.4g}"
+        raise refuse(name, rule, got, "Divide eight bits by 255.")
 
 
 def picture_key(pixels: UInt8[np.ndarray, "h w 3"]) -> str:
