@@ -30,7 +30,8 @@ def read_verdicts(path: Path) -> dict[str, Verdict]:
         try:
             kept = json.loads(line)
             answer, score = kept["answer"], kept["score"]
-            if answer not in get_args(Answer) or isinstance(score, bool) or not isinstance(score, (int, float, type(None))):
+            number = score is None or (isinstance(score, (int, float)) and not isinstance(score, bool))
+            if answer not in get_args(Answer) or not number:
                 raise ValueError
             found[str(kept["picture"])] = Verdict(answer, score, str(kept["note"]))
         except (ValueError, KeyError, TypeError, RecursionError):
