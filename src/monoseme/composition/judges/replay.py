@@ -30,8 +30,8 @@ def read_verdicts(path: Path) -> dict[str, Verdict]:
         try:
             kept = json.loads(line)
             answer, score = kept["answer"], kept["score"]
-            number = score is None or (isinstance(score, (int, float)) and not isinstance(score, bool))
-            if answer not in get_args(Answer) or not number:
+            numeric = score is None or (isinstance(score, (int, float)) and not isinstance(score, bool))
+            if answer not in get_args(Answer) or not numeric:
                 raise ValueError
             found[str(kept["picture"])] = Verdict(answer, score, str(kept["note"]))
         except (ValueError, KeyError, TypeError, RecursionError):
