@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.composition.refusals import check_refused
 
 from monoseme.composition.emc2 import emc2
 from monoseme.composition.judges.endpoint import EndpointJudge, EndpointSettings, parsed
@@ -44,6 +47,8 @@ class Server:
                 content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 try:
                     self.send_response(status)
+                    if 300 <= status < 400 and isinstance(answer, dict):
+                        self.send_header("Location", answer["Location"])
                     self.end_headers()
                     self.wfile.write(content)
                 except (BrokenPipeError, ConnectionResetError):
@@ -154,6 +159,68 @@ def test_a_score_asks_once_for_each_picture_and_asks_again_for_invalid_ones(serv
     assert second.score.n == 6
 
 
+def test_a_key_read_from_a_file_is_sent_without_its_line_end(server: Server) -> None:
+    server.script = [ok()]
+    (verdict,) = EndpointJudge("a skull", server.url, key=" secret\n", settings=QUICK).judge(PICTURE)
+    assert verdict.answer == "yes"
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_key_is_not_sent_on_to_another_address(status: int, server: Server) -> None:
+    other = Server()
+    other.script = [ok()]
+    try:
+        server.script = [(status, {"Location": f"{other.url}/chat/completions"}, 0.0)]
+        judge = EndpointJudge("a skull", server.url, key="secret", settings=QUICK)
+        check_refused(lambda: judge.judge(PICTURE), f"HTTP {status}")
+        assert len(server.asked) == 1
+        assert other.headers == []
+    finally:
+        other.server.shutdown()
+        other.server.server_close()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000,
+        b"",
+    ],
+    ids=["no status", "a chunk cut off", "a body cut off", "brackets without end", "nothing"],
+)
+def test_a_server_that_speaks_no_http_is_asked_again_and_invalid(garbage: bytes) -> None:
+    asked = []
+
+    def serve() -> None:
+        for _ in range(QUICK.tries):
+            connection, _ = listening.accept()
+            with connection:
+                asked.append(len(connection.recv(1 << 16)))
+                connection.sendall(garbage)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):  # closed with unread bytes, it would be reset
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        (verdict,) = EndpointJudge("a skull", url, settings=QUICK).judge(PICTURE)
+        thread.join(5)
+    assert verdict.answer == "invalid"
+    assert verdict.note
+    assert len(asked) == QUICK.tries
+
+
+def test_a_server_without_the_secure_layer_is_refused(server: Server) -> None:
+    judge = EndpointJudge("a skull", server.url.replace("http:", "https:"), settings=QUICK)
+    check_refused(lambda: judge.judge(PICTURE), "SSL")
+
+
 ANSWERS = {
     '{"answer": "yes"}': "yes",
     '{"answer": "Unsure"}': "unsure",
@@ -164,10 +231,16 @@ ANSWERS = {
     "yes, but also no": "invalid",
     '{"answer": 1}': "invalid",
     "[]": "invalid",
+    "**Yes**": "yes",
+    'the template opened the thoughts: yes</think>\n\n{"answer": "no"}': "no",
+    "<think>yes": "invalid",
+    "<think>yes</think>\n": "invalid",
+    "[" * 100_000: "invalid",
+    "9" * 6000: "invalid",
 }
 
 
-@pytest.mark.parametrize("content", ANSWERS)
+@pytest.mark.parametrize("content", ANSWERS, ids=[content[:20] for content in ANSWERS])
 def test_answers_are_read_as_what_they_say(content: str) -> None:
     assert parsed(completion(content))[0] == ANSWERS[content]
 
@@ -177,11 +250,22 @@ def test_answers_are_read_as_what_they_say(content: str) -> None:
     [
         (lambda: EndpointJudge("a skull", "file:///etc/passwd"), "url"),
         (lambda: EndpointJudge("a skull", "localhost"), "url"),
+        (lambda: EndpointJudge("a skull", "http://127.0.0.1:abc/v1"), "url"),
+        (lambda: EndpointJudge("a skull", "http://127.0.0.1:99999/v1"), "url"),
+        (lambda: EndpointJudge("a skull", "http://[::1/v1"), "url"),
+        (lambda: EndpointJudge("a skull", "http://a b/v1"), "url"),
+        (lambda: EndpointJudge("a skull", "http://me:secret@a/v1"), "url"),
+        (lambda: EndpointJudge("a skull", "http://a/v1?version=2"), "url"),
+        (lambda: EndpointJudge("a skull", "http://a/v1", key="secret\nword"), "key"),
+        (lambda: EndpointJudge("a skull", "http://a/v1", key="secrét"), "key"),
         (lambda: EndpointJudge(" ", "http://127.0.0.1:1/v1"), "thing"),
         (lambda: EndpointSettings(repeats=0), "repeats"),
         (lambda: EndpointSettings(timeout=0), "timeout"),
+        (lambda: EndpointSettings(timeout=math.inf), "timeout"),
     ],
 )
 def test_wrong_settings_are_refused(call: Any, argument: str) -> None:
-    with pytest.raises(UserError, match=argument):
+    check_refused(call, argument)
+    with pytest.raises(UserError) as caught:
         call()
+    assert "secr" not in str(caught.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from monoseme.composition.judges import (
     PersonJudge,
     PixelJudge,
     Verdict,
-    band,
     contact_sheet,
     open_local,
 )
@@ -66,32 +64,6 @@ def test_a_cascade_scores_as_its_second_judge_where_the_band_is_everything(tmp_p
     assert emc2(genome, all_doubt, 0.5, size=16).score == whole.score
     assert all_doubt.sent == all_doubt.seen
     assert all_doubt.about != CascadeJudge(PixelJudge(picture, 0.3), costly, 0.0, 0.5).about
-
-
-def by_loop(scores: list[float], wanted: list[bool], error: float) -> tuple[float, float]:
-    """Largest lower and smallest upper cut that keep their promise, from all cuts between different scores."""
-    levels = sorted(set(scores))
-    cuts = [-np.inf, *[(a + b) / 2 for a, b in itertools.pairwise(levels)], np.inf]
-
-    def share(values: list[bool]) -> float:
-        return sum(values) / len(values) if values else 0.0
-
-    low = max(c for c in cuts if share([w for s, w in zip(scores, wanted, strict=True) if s < c]) <= error)
-    high = min(c for c in cuts if share([not w for s, w in zip(scores, wanted, strict=True) if s > c]) <= error)
-    return (low, high) if low <= high else ((low + high) / 2, (low + high) / 2)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_band_is_that_of_a_loop(seed: int) -> None:
-    draw = rng(seed, "band")
-    scores = np.round(draw.random(30), 1).tolist()  # with ties
-    wanted = [bool(s + draw.normal(0, 0.3) > 0.5) for s in scores]
-    wanted[0], wanted[1] = True, False
-    assert band(scores, wanted, 0.1) == pytest.approx(by_loop(scores, wanted, 0.1))
-
-
-def test_no_doubt_leaves_one_point() -> None:
-    assert band([0.1, 0.2, 0.8, 0.9], [False, False, True, True]) == pytest.approx((0.5, 0.5))
 
 
 def filled(path: Path, answers: Sequence[str]) -> None:
@@ -213,7 +185,7 @@ def test_a_model_without_the_words_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_no_model_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
-    check_refused(lambda: open_local(str(tmp_path)), "model must be")
+    check_refused(lambda: open_local(str(tmp_path)), "model must")
 
 
 def drawn(n: int, seed: int) -> dict[str, list[Verdict]]:
@@ -297,10 +269,6 @@ def test_nothing_to_compare_is_not_known() -> None:
         (lambda: agreement({"a": [Verdict("yes")], "b": []}), "verdicts"),
         (lambda: agreement({"a": [], "b": []}, unsure="yes"), "unsure"),
         (lambda: CascadeJudge(Fixed([]), Fixed([]), 0.6, 0.4), "low and high"),
-        (lambda: band([0.1, 0.2], [True, True]), "wanted"),
-        (lambda: band([0.1, 0.2], [True]), "wanted"),
-        (lambda: band([0.1, float("nan")], [True, False]), "scores"),
-        (lambda: band([0.1, 0.2], [True, False], 0.5), "error"),
         (lambda: contact_sheet([], "a skull", "x.html"), "pictures"),
         (lambda: contact_sheet(PICTURES, " ", "x.html"), "thing"),
         (lambda: PersonJudge("nowhere.csv"), "path"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -29,6 +29,8 @@ class Agreement:
     ----------
     kappa
         Cohen's, by pair of judges: agreement above what their own shares of answers give by chance; 1 is all of it.
+        Intervals are percentiles over resampled pictures. Where all answers agree no resample differs, so there is
+        none; resamples with one answer only have no kappa and are left out, and the note says how many.
     observed
         Share of pictures on which a pair gives one answer.
     fleiss
@@ -75,36 +77,52 @@ def agreement(verdicts: Mapping[str, Sequence[Verdict]], *, unsure: str = "own",
     codes = np.array([[_code(a, unsure) for a in row] for row in kept], dtype=np.int64).reshape(len(kept), len(names))
     pairs = list(combinations(range(len(names)), 2))
     tables = {(names[i], names[j]): _table(codes[:, i], codes[:, j]) for i, j in pairs}
-    draws = rng(seed, "agreement").integers(0, max(len(codes), 1), (DRAWS, len(codes)))
-    kappas, same = {}, {}
-    for i, j in pairs:
-        key = (names[i], names[j])
-        again = [cohen(_table(codes[d, i], codes[d, j])) for d in draws] if len(codes) > 1 else []
-        kappas[key] = _outcome("kappa", cohen(tables[key]), again, len(codes))
-        hits = int(np.trace(tables[key]))
-        same[key] = _share(hits, len(codes))
+    square = (-1, len(WORDS), len(WORDS))
+    kappas = {
+        key: _outcome("kappa", table.reshape(-1), lambda cells: _cohens(cells.reshape(square)), seed)
+        for key, table in tables.items()
+    }
+    same = {key: _share(int(np.trace(table)), len(codes)) for key, table in tables.items()}
     counts = np.stack([(codes == word).sum(1) for word in range(len(WORDS))], 1)
-    again = [fleiss(counts[d]) for d in draws] if len(codes) > 1 else []
-    return Agreement(kappas, same, _outcome("fleiss_kappa", fleiss(counts), again, len(codes)), tables, len(codes))
+    kinds, often = np.unique(counts, axis=0, return_counts=True)  # pictures that were answered alike
+    all_ = _outcome("fleiss_kappa", often, lambda numbers: _fleisses(kinds, numbers), seed)
+    return Agreement(kappas, same, all_, tables, len(codes))
 
 
 def cohen(table: Int64[np.ndarray, "w w"]) -> float:
     """(p_o - p_e) ÷ (1 - p_e); NaN where chance alone agrees always, or there is no picture."""
-    total = table.sum()
-    if total == 0:
-        return float("nan")
-    observed, chance = np.trace(table) / total, float(table.sum(0) @ table.sum(1)) / total**2
-    return float((observed - chance) / (1 - chance)) if chance < 1 else float("nan")
+    return float(_cohens(table[None].astype(np.float64))[0])
 
 
 def fleiss(counts: Int64[np.ndarray, "n w"]) -> float:
     """Fleiss (1971): counts of every answer by picture, equally many judges each; NaN where one answer is all."""
-    if not len(counts):
-        return float("nan")
-    judges = int(counts[0].sum())
-    observed = float(((counts**2).sum(1) - judges).mean() / (judges * (judges - 1)))
-    chance = float(((counts.sum(0) / counts.sum()) ** 2).sum())
-    return (observed - chance) / (1 - chance) if chance < 1 else float("nan")
+    if len(counts) and (counts.sum(1) != max(int(counts[0].sum()), 2)).any():
+        raise refuse("counts", "be of two judges or more, as many for every picture", "others", "Leave pictures out.")
+    return float(_fleisses(counts, np.ones((1, len(counts))))[0])
+
+
+def _cohens(tables: Float64[np.ndarray, "d w w"]) -> Float64[np.ndarray, " d"]:
+    totals = np.maximum(tables.sum((1, 2)), 1)
+    observed = np.trace(tables, axis1=1, axis2=2) / totals
+    return _beyond_chance(observed, (tables.sum(1) * tables.sum(2)).sum(1) / totals**2, tables.sum((1, 2)))
+
+
+def _fleisses(kinds: Int64[np.ndarray, "k w"], often: Float64[np.ndarray, "d k"]) -> Float64[np.ndarray, " d"]:
+    """Of samples in which pictures answered in this way come this often."""
+    judges = kinds.sum(1).max(initial=2)
+    totals = np.maximum(often.sum(1), 1)
+    agreeing = ((kinds**2).sum(1) - judges) / (judges * (judges - 1))  # share of pairs of judges
+    shares = often @ kinds / (totals[:, None] * judges)
+    return _beyond_chance(often @ agreeing / totals, (shares**2).sum(1), often.sum(1))
+
+
+def _beyond_chance(
+    observed: Float64[np.ndarray, " d"], chance: Float64[np.ndarray, " d"], pictures: Float64[np.ndarray, " d"]
+) -> Float64[np.ndarray, " d"]:
+    """(p_o - p_e) ÷ (1 - p_e)."""
+    room = 1 - chance
+    told = (pictures > 0) & (room > 1e-12)  # rounding
+    return np.divide(observed - chance, room, out=np.full(len(room), np.nan), where=told)
 
 
 def _table(a: Int64[np.ndarray, " n"], b: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "3 3"]:
@@ -117,14 +135,27 @@ def _code(answer: Answer, unsure: str) -> int:
     return WORDS.index("no" if answer == "unsure" and unsure == "no" else answer)
 
 
-def _outcome(name: str, value: float, again: Sequence[float] | Float64[np.ndarray, " d"], n: int) -> Outcome:
+def _outcome(
+    name: str, counts: Int64[np.ndarray, " k"], formula: Callable[[np.ndarray], np.ndarray], seed: int
+) -> Outcome:
+    """A kappa with its interval; `counts` is how many pictures were answered in each way.
+
+    Pictures drawn with repetition are in the same ways by a multinomial draw: the cost does not grow with pictures.
+    """
+    n = int(counts.sum())
+    value = float(formula(counts[None].astype(np.float64))[0])
     if not np.isfinite(value):
         return unknown(name, "1", "no picture with valid answers" if n == 0 else "every answer is the same")
-    finite = np.asarray(again, dtype=np.float64)
-    finite = finite[np.isfinite(finite)]
-    low, high = np.quantile(finite, [0.025, 0.975]) if len(finite) > DRAWS // 2 else (None, None)
-    ends = (None, None) if low is None or high is None else (float(low), float(high))
-    return Outcome(name, value, "1", *ends, better="higher", n=n, n_unit="pictures")
+    found = Outcome(name, value, "1", better="higher", n=n, n_unit="pictures")
+    if n < 2 or value == 1:
+        return replace(found, note="no interval: " + ("one picture" if n < 2 else "no resample would differ"))
+    again = formula(rng(seed, "agreement").multinomial(n, counts / n, DRAWS).astype(np.float64))
+    lost = int((~np.isfinite(again)).sum())
+    note = f"{lost} of {DRAWS} resamples have one answer only" if lost else ""
+    if lost > DRAWS // 2:
+        return replace(found, note=f"no interval: {note}")
+    low, high = np.nanquantile(again, [0.025, 0.975])
+    return replace(found, low=float(low), high=float(high), note=note)
 
 
 def _share(hits: int, n: int) -> Outcome:

@@ -24,7 +24,7 @@ from monoseme.models.hooked import HookedModel
 from monoseme.models.hugging_tokens import HuggingTokenizer
 from monoseme.models.picture import as_pixels
 
-__all__ = ["open_hugging"]
+__all__ = ["ask", "open_hugging", "read_weights"]
 
 RANDOM_CAVEAT = "Random weights in the shape of this model: a control, not a model."
 INDEX = "model.safetensors.index.json"
@@ -62,7 +62,7 @@ def open_hugging(name: str, weights: str, seed: int) -> HookedModel:
             f"'hf:{name}' without transformers",
             "Run: pip install transformers",
         ) from None
-    config = _ask(name, lambda: transformers.AutoConfig.from_pretrained(name, trust_remote_code=False))
+    config = ask(name, lambda: transformers.AutoConfig.from_pretrained(name, trust_remote_code=False))
     kind = _class(name, config)
     module, said = _module(name, kind, config, weights, seed)
     facts: dict[str, Any] = {"weights": said, "caveat": RANDOM_CAVEAT if weights == "random" else ""}
@@ -71,7 +71,7 @@ def open_hugging(name: str, weights: str, seed: int) -> HookedModel:
     return HookedModel(module, ModelFacts(f"hf:{name}", **facts))
 
 
-def _ask(name: str, call: Callable[[], Any]) -> Any:
+def ask(name: str, call: Callable[[], Any]) -> Any:
     """Call transformers; whatever it cannot do becomes one line."""
     try:
         return call()
@@ -115,19 +115,22 @@ def _module(name: str, kind: Any, config: Any, weights: str, seed: int) -> tuple
     if weights == "random":
         with torch.random.fork_rng(devices=[]):  # the classes draw from the global generator
             torch.manual_seed(derive(seed, "hugging"))
-            module = _ask(name, lambda: kind(config))
+            module = ask(name, lambda: kind(config))
         return module.requires_grad_(False).eval(), f"random (seed {seed})"
+    return read_weights(name, kind, config), "pretrained"
+
+
+def read_weights(name: str, kind: Any, config: Any) -> nn.Module:
+    """Open a model's class, or an auto class, with all its weights, from safetensors only; frozen, not training."""
     _check_index(name)
-    module, report = _ask(
-        name,
-        lambda: kind.from_pretrained(name, config=config, use_safetensors=True, output_loading_info=True),
-    )
+    about = {"use_safetensors": True, "trust_remote_code": False, "output_loading_info": True}
+    module, report = ask(name, lambda: kind.from_pretrained(name, config=config, **about))
     # transformers would leave these as drawn at random, with no more than a line in its log
     gone = sorted({str(key) for part in ("missing_keys", "mismatched_keys") for key in report[part]})
     if gone:
         shown = f"'hf:{name}', whose files lack {len(gone)}, first {gone[0]}"
         raise refuse("model", "have all its weights", shown, "Use complete weights, or weights='random' as a control.")
-    return module.requires_grad_(False).eval(), "pretrained"
+    return module.requires_grad_(False).eval()
 
 
 def _check_index(name: str) -> None:
@@ -135,7 +138,7 @@ def _check_index(name: str) -> None:
     from transformers.utils.hub import cached_file
 
     about = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
-    place = _ask(name, lambda: cached_file(name, INDEX, **about))
+    place = ask(name, lambda: cached_file(name, INDEX, **about))
     if place is None:
         return
     files = Entry(read_json(Path(place)), f"hf:{name}: {INDEX}").get("weight_map", dict).values()
@@ -146,7 +149,7 @@ def _check_index(name: str) -> None:
 def _text_facts(name: str, module: Any, config: Any) -> dict[str, Any]:
     from transformers import AutoTokenizer
 
-    tokenizer = HuggingTokenizer(_ask(name, lambda: AutoTokenizer.from_pretrained(name, trust_remote_code=False)))
+    tokenizer = HuggingTokenizer(ask(name, lambda: AutoTokenizer.from_pretrained(name, trust_remote_code=False)))
     rows = module.get_input_embeddings().num_embeddings
     if tokenizer.vocabulary > rows:
         raise refuse(
@@ -183,7 +186,7 @@ def _picture_facts(name: str, module: nn.Module, config: Any) -> dict[str, Any]:
 def _preprocess(name: str) -> Callable[[Any], Tensor]:
     from transformers import AutoImageProcessor
 
-    processor = _ask(name, lambda: AutoImageProcessor.from_pretrained(name, trust_remote_code=False))
+    processor = ask(name, lambda: AutoImageProcessor.from_pretrained(name, trust_remote_code=False))
 
     def preprocess(picture: Any) -> Tensor:
         """(H, W, 3) uint8 picture to the model's (3, H, W), as its processor does."""

@@ -8,8 +8,9 @@ Temperature 0 lowers, and does not remove, flips; so a question can be put sever
 from __future__ import annotations
 
 import base64
-import io
+import http.client
 import json
+import math
 import re
 import time
 import urllib.error
@@ -23,10 +24,10 @@ from urllib.parse import urlsplit
 from jaxtyping import Float
 from torch import Tensor
 
-from monoseme.composition.judges.protocol import Answer, Verdict, eight_bit
+from monoseme.composition.judges.protocol import Answer, Verdict, as_png, eight_bit
 from monoseme.core.errors import refuse
 
-__all__ = ["ANSWERS", "EndpointJudge", "EndpointSettings", "parsed"]
+__all__ = ["ANSWERS", "EndpointJudge", "EndpointSettings", "answer_in", "parsed"]
 
 ANSWERS: tuple[Answer, ...] = ("yes", "no", "unsure")
 PROMPT_VERSION = 1
@@ -46,6 +47,13 @@ LARGEST = 1 << 22  # bytes of an answer
 RETRY = {408, 409, 425, 429, 500, 502, 503, 504}
 
 
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follow no redirect: urllib would send the key on to whatever address the server names."""
+
+    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
+        return None
+
+
 @dataclass(frozen=True)
 class EndpointSettings:
     """How the endpoint is asked.
@@ -61,7 +69,8 @@ class EndpointSettings:
     structured
         Whether the JSON schema is sent along; some servers know none.
     timeout, tries, wait
-        Seconds an answer may take; how often it is asked for; seconds before the second time, doubled each time.
+        Seconds that a server may be silent; how often an answer is asked for; seconds before the second time, doubled
+        each time.
     seed
         Sent along; the repeats count up from it.
     """
@@ -79,7 +88,7 @@ class EndpointSettings:
         if min(self.repeats, self.tokens, self.tries) < 1:
             got = (self.repeats, self.tokens, self.tries)
             raise refuse("repeats, tokens and tries", "be at least 1", got, "Leave them out.")
-        if not (self.timeout > 0 and self.wait >= 0):
+        if not (0 < self.timeout < math.inf and 0 <= self.wait < math.inf):
             raise refuse("timeout and wait", "be positive", (self.timeout, self.wait), "They are seconds.")
 
 
@@ -91,9 +100,10 @@ class EndpointJudge:
     thing
         What the picture should show, with its article: "a skull".
     url
-        Up to and with the version: ``http://127.0.0.1:8000/v1``.
+        Up to and with the version: ``http://127.0.0.1:8000/v1``. A server that sends elsewhere is not followed.
     key
-        Sent as a bearer token; never kept. Read it from your environment.
+        Sent as a bearer token; never kept, shown, or sent to another address. Read it from your environment; space and
+        line ends around it are left out.
     settings
         How it is asked.
     """
@@ -101,19 +111,17 @@ class EndpointJudge:
     batch = 1
 
     def __init__(self, thing: str, url: str, key: str = "", settings: EndpointSettings | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise refuse("url", "be an http address", repr(url), "For example http://127.0.0.1:8000/v1.")
         if not thing.strip():
             raise refuse("thing", "say what the picture shows", repr(thing), 'For example "a skull".')
-        self.thing, self.url, self.settings = thing, url.rstrip("/"), settings or EndpointSettings()
-        self._key, self.asked = key, 0
+        self.thing, self.url, self.settings = thing, _address(url), settings or EndpointSettings()
+        self._key, self.asked = _header(key), 0
+        self._opener = urllib.request.build_opener(_Stay)
         kept = {k: v for k, v in asdict(self.settings).items() if k not in ("timeout", "tries", "wait")}
         self.about: Mapping[str, Any] = {"judge": "endpoint", "thing": thing, "prompt": PROMPT_VERSION, **kept}
 
     def judge(self, pictures: Float[Tensor, "n h w 3"]) -> list[Verdict]:
         """One verdict a picture: the majority of its valid answers; the score is the share of yes among them."""
-        return [self._one(_png(picture)) for picture in pictures]
+        return [self._one(as_png(eight_bit(picture))) for picture in pictures]
 
     def _one(self, png: bytes) -> Verdict:
         found, notes = [], []
@@ -146,12 +154,12 @@ class EndpointJudge:
                     fix = "Is the model served there, and the key right?"
                     raise refuse("url", "answer a chat completion", f"{self.url}: {note} {said}", fix) from None
                 continue
-            except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError) as error:
+            except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError, RecursionError) as error:
                 note = f"no answer: {getattr(error, 'reason', error)}"[:200]
                 continue
             if answer != "invalid":
                 return answer, ""
-        if note.startswith("no answer: [Errno"):
+        if note.startswith(("no answer: [Errno", "no answer: [SSL")):
             raise refuse("url", "be reachable", f"{self.url} ({note})", "Start the server, or correct the address.")
         return "invalid", note
 
@@ -177,7 +185,7 @@ class EndpointJudge:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         body = json.dumps(request).encode()
         call = urllib.request.Request(f"{self.url}/chat/completions", body, headers)
-        with urllib.request.urlopen(call, timeout=self.settings.timeout) as answer:
+        with self._opener.open(call, timeout=self.settings.timeout) as answer:
             return json.loads(answer.read(LARGEST))
 
 
@@ -192,13 +200,23 @@ def parsed(completion: Any) -> tuple[Answer, str]:
         return "invalid", "cut off: raise tokens"
     if not isinstance(content, str) or not content.strip():
         return "invalid", "empty"
-    text = re.sub(r"<think>.*?</think>", "", content, flags=re.S).strip()
+    return answer_in(content)
+
+
+def answer_in(content: str) -> tuple[Answer, str]:
+    """Read the answer of a model's text, and why it is none; thoughts before it are left out.
+
+    Templates may open the thoughts themselves: then only their end stands in the text.
+    """
+    text = re.sub(r"^.*</think>", "", content, flags=re.S).strip()
+    if not text:
+        return "invalid", "empty"
     text = re.sub(r"^```(?:json)?\s*|\s*```$", "", text)
     try:
         found = json.loads(text)
         word = found.get("answer") if isinstance(found, dict) else found
-    except json.JSONDecodeError:
-        word = text.strip(" .!\"'")
+    except (ValueError, RecursionError):  # not JSON, or digits or brackets without end
+        word = text.strip(" .!*\"'")
     word = word.strip().lower() if isinstance(word, str) else ""
     for answer in ANSWERS:
         if word == answer:
@@ -206,12 +224,29 @@ def parsed(completion: Any) -> tuple[Answer, str]:
     return "invalid", f"no answer in {text[:60]!r}"
 
 
-def _png(picture: Float[Tensor, "h w 3"]) -> bytes:
-    from PIL import Image
+def _address(url: str) -> str:
+    """The address without an end that would double the slash, if it is one."""
+    fix = "For example http://127.0.0.1:8000/v1."
+    try:
+        parts = urlsplit(url)
+        plain = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none, brackets that do not close
+        plain = False
+    if not plain or re.search(r"[^!-~]", url):
+        raise refuse("url", "be an http address", repr(url), fix)
+    if "@" in url.split("//", 1)[1].split("/", 1)[0]:
+        raise refuse("url", "hold no name or password", "one that does", "Pass a key as key=.")
+    if "?" in url or "#" in url:
+        raise refuse("url", "end with the version, without ? or #", repr(url), fix)
+    return url.rstrip("/")
 
-    kept = io.BytesIO()
-    Image.fromarray(eight_bit(picture)).save(kept, "PNG")
-    return kept.getvalue()
+
+def _header(key: str) -> str:
+    """The key, if it can stand in a header; never shown."""
+    key = key.strip()
+    if re.search(r"[^!-~]", key):
+        raise refuse("key", "be one word of plain characters", "others", "Was a whole file read, or two keys?")
+    return key
 
 
 def _said(error: urllib.error.HTTPError) -> str:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from monoseme.composition.judges.protocol import Verdict, eight_bit, picture_key
+from monoseme.composition.judges.protocol import Verdict, check_picture, eight_bit, picture_key
 from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome
 from monoseme.core.seeds import generator
@@ -27,6 +27,7 @@ from monoseme.models import HookedModel, open_model
 __all__ = ["FeatureJudge", "benign", "destroyed"]
 
 SIDES = (128, 224)  # at which features are taken: the picture's own side, as a multiple of 32, between these
+SMALLEST = 8  # side of a reference: its patches are scrambled
 VARIANTS = 24  # of each kind, half of them to calibrate by
 
 
@@ -60,7 +61,8 @@ class FeatureJudge:
         seed: int = 0,
         side: int | None = None,
     ) -> None:
-        if reference.ndim != 3 or reference.shape[0] != reference.shape[1]:
+        check_picture(reference, "reference", SMALLEST)
+        if reference.shape[0] != reference.shape[1]:
             raise refuse("reference", "be a square picture (size, size, 3)", tuple(reference.shape), "Crop it.")
         for other in others:
             if other.shape != reference.shape:
@@ -95,12 +97,17 @@ class FeatureJudge:
         return F.cosine_similarity(self._features(pictures), self.own[None], dim=1)
 
     def judge(self, pictures: Float[Tensor, "n h w 3"]) -> list[Verdict]:
-        """Verdicts; the score is the cosine, higher is more alike."""
+        """Verdicts; the score is the cosine, higher is more alike. Invalid where it is no number."""
         if tuple(pictures.shape[1:]) != self.shape:
             got = tuple(pictures.shape[1:])
             raise refuse("pictures", f"have the reference's shape {self.shape}", got, "Render them so.")
         found = self.cosines(pictures.float()).tolist()
-        return [Verdict("yes" if value >= self.threshold else "no", value) for value in found]
+        return [
+            Verdict("invalid", None, "the cosine is no number")
+            if math.isnan(value)
+            else Verdict("yes" if value >= self.threshold else "no", value)
+            for value in found
+        ]
 
     @torch.no_grad()
     def _features(self, pictures: Tensor) -> Tensor:
@@ -164,7 +171,7 @@ def _scrambled(x: Tensor, tiles: int, stream: torch.Generator) -> Tensor:
 
 
 def _threshold(good: Tensor, bad: Tensor) -> float:
-    """Where the mean of both errors is least; in the middle of the widest such place."""
+    """Where the mean of both errors is least; of several such places the middle one."""
     values = torch.cat([good, bad]).sort().values
     cuts = [float(values[0]) - 1e-6, *((values[1:] + values[:-1]) / 2).tolist(), float(values[-1]) + 1e-6]
     errors = [float((good < cut).double().mean() + (bad >= cut).double().mean()) for cut in cuts]

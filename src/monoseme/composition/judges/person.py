@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import base64
 import csv
+import hashlib
 import html
 import io
+import re
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
-from jaxtyping import Float
+import numpy as np
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from monoseme.composition.judges.protocol import Answer, Verdict, eight_bit, picture_key
+from monoseme.composition.judges.protocol import Answer, Verdict, as_png, check_picture, eight_bit, picture_key
 from monoseme.core.errors import refuse
 from monoseme.core.files import atomic_path, sha256
 from monoseme.core.seeds import rng
@@ -25,39 +29,9 @@ from monoseme.core.seeds import rng
 __all__ = ["PersonJudge", "contact_sheet"]
 
 COLUMNS = ("picture", "answer")
+SIGNS = (",", ";", "\t")
 ANSWERS = ("yes", "no", "unsure")
-PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; font: 16px/1.4 system-ui, sans-serif; }}
-body {{ margin: 1rem auto; max-width: 72rem; padding: 0 1rem; }}
-header {{ position: sticky; top: 0; background: Canvas; padding: .5rem 0; z-index: 1; }}
-ol {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); gap: 1rem; padding: 0;
- list-style: none; }}
-img {{ width: 100%; image-rendering: pixelated; display: block; }}
-fieldset {{ border: 1px solid GrayText; border-radius: .3rem; display: flex; justify-content: space-between;
- padding: .3rem .5rem; margin: 0; }}
-legend {{ font-size: .8rem; }}
-button {{ font: inherit; padding: .3rem .8rem; }}
-</style>
-<header><h1>{title}</h1>
-<p>{question} Keys in a picture's row: arrows. <span id="left" aria-live="polite"></span>
-<button id="save">Save answers (CSV)</button></p></header>
-<ol>{items}</ol>
-<script>
-const boxes = [...document.querySelectorAll("fieldset")];
-const told = () => boxes.filter(box => box.querySelector(":checked"));
-const tell = () => document.getElementById("left").textContent = `${{told().length}} of ${{boxes.length}} answered.`;
-document.addEventListener("change", tell); tell();
-document.getElementById("save").addEventListener("click", () => {{
-  const lines = boxes.map(box => `${{box.dataset.key}},${{box.querySelector(":checked")?.value ?? ""}}`);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(["picture,answer\\n" + lines.join("\\n") + "\\n"], {{type: "text/csv"}}));
-  link.download = "answers.csv"; link.click(); URL.revokeObjectURL(link.href);
-}});
-</script></html>
-"""
+LARGEST = 1 << 24  # bytes of a CSV: a quarter of a million answers
 
 
 def contact_sheet(
@@ -70,21 +44,45 @@ def contact_sheet(
 ) -> int:
     """Write the sheet, equal pictures once, and return how many pictures it holds.
 
-    Beside it goes ``NAME.csv`` with a line a picture and empty answers, for who prefers a spreadsheet.
+    Beside it goes ``NAME.csv`` with a line a picture and empty answers, for who prefers a spreadsheet. One that holds
+    answers is never overwritten.
+
+    Parameters
+    ----------
+    pictures
+        RGB in 0…1.
+    thing
+        What they should show, with its article: "a skull".
+    path
+        Of the sheet, ``NAME.html``.
+    canaries
+        Pictures whose answer is known; nothing tells them from the others.
+    seed
+        Draws the order.
     """
     path = Path(path)
     if not thing.strip():
         raise refuse("thing", "say what the pictures should show", repr(thing), 'For example "a skull".')
-    pixels = {picture_key(eight_bit(one)): eight_bit(one) for one in (*pictures, *canaries)}
-    if not pixels:
+    if path.suffix.lower() not in (".html", ".htm") or path.is_dir():
+        raise refuse("path", "be a file NAME.html", path, "The answers go to NAME.csv beside it.")
+    shown: dict[str, UInt8[np.ndarray, "h w 3"]] = {}
+    for name, some in (("pictures", pictures), ("canaries", canaries)):
+        for picture in some:
+            check_picture(picture, name)
+            pixels = eight_bit(picture)
+            shown[picture_key(pixels)] = pixels
+    if not shown:
         raise refuse("pictures", "hold at least one", "none", "Score with replay, and see what is missing.")
-    keys = list(pixels)
+    answers = path.with_suffix(".csv")
+    if answers.exists() and any(_read(answers).values()):
+        raise refuse(
+            "path", "be a new sheet", f"{answers}, which holds answers", "Choose another name, or move it away."
+        )
+    keys = list(shown)
     keys = [keys[i] for i in rng(seed, "contact sheet").permutation(len(keys))]
-    items = "".join(_item(number, key, pixels[key]) for number, key in enumerate(keys, 1))
-    question = html.escape(f"Would a person still call each of these {thing}?")
     with atomic_path(path) as fresh:
-        fresh.write_text(PAGE.format(title="Contact sheet", question=question, items=items), encoding="utf-8")
-    with atomic_path(path.with_suffix(".csv")) as fresh:
+        fresh.write_text(_page(thing, {key: shown[key] for key in keys}), encoding="utf-8")
+    with atomic_path(answers) as fresh:
         fresh.write_text("picture,answer\n" + "".join(f"{key},\n" for key in keys), encoding="utf-8")
     return len(keys)
 
@@ -122,32 +120,54 @@ class PersonJudge:
         return found
 
 
-def _item(number: int, key: str, pixels: Any) -> str:
-    from PIL import Image
+def _page(thing: str, shown: Mapping[str, UInt8[np.ndarray, "h w 3"]]) -> str:
+    page = resources.files("monoseme.composition.judges").joinpath("sheet.html").read_text(encoding="utf-8")
+    texts = {
+        "question": html.escape(f"Would a person still call each of these {thing}?"),
+        "sheet": hashlib.sha256("".join([thing, *shown]).encode()).hexdigest()[:16],
+        "pictures": "\n".join(_item(number, key, pixels) for number, (key, pixels) in enumerate(shown.items(), 1)),
+    }
+    # in one pass: a thing may be called like a place
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: texts[place[1]], page)
 
-    kept = io.BytesIO()
-    Image.fromarray(pixels).save(kept, "PNG")
-    url = f"data:image/png;base64,{base64.b64encode(kept.getvalue()).decode()}"
-    choices = "".join(f'<label><input type="radio" name="p{number}" value="{a}"> {a}</label>' for a in ANSWERS)
-    box = f'<fieldset data-key="{key}"><legend>Picture {number}</legend>{choices}</fieldset>'
-    return f'<li><img src="{url}" alt="Picture {number}">{box}</li>\n'
+
+def _item(number: int, key: str, pixels: UInt8[np.ndarray, "h w 3"]) -> str:
+    url = f"data:image/png;base64,{base64.b64encode(as_png(pixels)).decode()}"
+    choices = "".join(
+        f'<label><input type="radio" name="p{number}" value="{a}"><span>{a}</span></label>' for a in ANSWERS
+    )
+    return (
+        f'<fieldset data-key="{key}"><legend>Picture {number}</legend><img src="{url}" alt="Picture {number}" '
+        f'width="{pixels.shape[1]}" height="{pixels.shape[0]}"><div class="answers">{choices}</div></fieldset>'
+    )
 
 
 def _read(path: Path) -> dict[str, str]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = list(csv.reader(file))
-    if not lines or tuple(cell.strip().lower() for cell in lines[0]) != COLUMNS:
-        got = ",".join(lines[0]) if lines else "an empty file"
-        raise refuse("path", "begin with picture,answer", got[:80], "Save the sheet's answers again.")
+    """Answers by picture, from commas, semicolons or tabs, as spreadsheets leave them."""
+    if path.stat().st_size > LARGEST:
+        raise refuse("path", f"have at most {LARGEST} bytes", path.stat().st_size, "Is it the sheet's CSV?")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise refuse("path", "be UTF-8 text", path, "Save it as CSV UTF-8.") from None
+    head = text.split("\n", 1)[0].strip()
+    fields = [re.split(f"[{sign}]", head.lower().replace('"', "")) for sign in SIGNS]
+    between = next((SIGNS[i] for i, cells in enumerate(fields) if tuple(c.strip() for c in cells) == COLUMNS), None)
+    if between is None:
+        raise refuse("path", "begin with picture,answer", head[:80] or "nothing", "Save the sheet's answers again.")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=between)
     found: dict[str, str] = {}
-    for number, line in enumerate(lines[1:], 2):
-        if not any(cell.strip() for cell in line):
-            continue
-        cells = [cell.strip().lower() for cell in line]
-        if len(cells) != 2 or len(cells[0]) != 64 or cells[1] not in ("", *ANSWERS):
-            got = f"line {number}: {','.join(line)[:80]!r}"
-            raise refuse("answer", "be yes, no, unsure or empty", got, "Correct that line.")
-        if found.get(cells[0], cells[1]) != cells[1]:
-            raise refuse("answer", "be one a picture", f"line {number}: another one", "Remove one of the lines.")
-        found[cells[0]] = cells[1]
+    try:
+        for line in reader:
+            cells = [cell.strip().lower() for cell in line]
+            if reader.line_num == 1 or not any(cells):
+                continue
+            got = f"line {reader.line_num}: {between.join(line)[:80]!r}"
+            if len(cells) != 2 or not re.fullmatch("[0-9a-f]{64}", cells[0]) or cells[1] not in ("", *ANSWERS):
+                raise refuse("answer", "be yes, no, unsure or empty, behind a picture", got, "Correct that line.")
+            if found.get(cells[0], cells[1]) != cells[1]:
+                raise refuse("answer", "be one a picture", f"{got}, another one", "Remove one of the lines.")
+            found[cells[0]] = cells[1]
+    except csv.Error as error:
+        raise refuse("path", "be a CSV file", f"line {reader.line_num}: {error}", "Correct that line.") from None
     return found

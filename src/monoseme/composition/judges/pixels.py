@@ -6,6 +6,7 @@ less. It is here for tests, as the cheap end of a cascade, and as a warning.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from monoseme.composition.judges.protocol import Verdict, eight_bit, picture_key
+from monoseme.composition.judges.protocol import Verdict, check_picture, eight_bit, picture_key
 from monoseme.core.errors import closest, refuse
 
 __all__ = ["MEASURES", "PixelJudge", "asymmetry", "edges", "rms"]
@@ -65,8 +66,9 @@ class PixelJudge:
     def __init__(self, reference: Float[Tensor, "h w 3"], threshold: float, measure: str = "rms") -> None:
         if measure not in MEASURES:
             raise refuse("measure", f"be one of {', '.join(MEASURES)}", repr(measure), closest(measure, MEASURES))
-        if not threshold >= 0:
-            raise refuse("threshold", "be at least 0", threshold, "0.1 is a tenth of the range of a pixel.")
+        check_picture(reference, "reference")
+        if not 0 <= threshold < math.inf:
+            raise refuse("threshold", "be at least 0, and finite", threshold, "0.1 is a tenth of the range of a pixel.")
         self.reference, self.threshold, self.measure = reference, float(threshold), measure
         self.about: Mapping[str, Any] = {
             "judge": "pixels",
@@ -76,9 +78,14 @@ class PixelJudge:
         }
 
     def judge(self, pictures: Float[Tensor, "n h w 3"]) -> list[Verdict]:
-        """Verdicts; the score is the measure."""
+        """Verdicts; the score is the measure. Where it is no number, the picture is none, and the verdict invalid."""
         if pictures.shape[1:] != self.reference.shape:
             got = tuple(pictures.shape[1:])
             raise refuse("pictures", f"have the reference's shape {tuple(self.reference.shape)}", got, "Render so.")
         found = MEASURES[self.measure](pictures, self.reference.to(pictures)).tolist()
-        return [Verdict("yes" if value <= self.threshold else "no", value) for value in found]
+        return [
+            Verdict("invalid", None, f"{self.measure} is no number")
+            if math.isnan(value)
+            else Verdict("yes" if value <= self.threshold else "no", value)
+            for value in found
+        ]

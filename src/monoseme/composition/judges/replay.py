@@ -30,10 +30,11 @@ def read_verdicts(path: Path) -> dict[str, Verdict]:
         try:
             kept = json.loads(line)
             answer, score = kept["answer"], kept["score"]
-            if answer not in get_args(Answer) or not (score is None or isinstance(score, (int, float))):
+            numeric = score is None or (isinstance(score, (int, float)) and not isinstance(score, bool))
+            if answer not in get_args(Answer) or not numeric:
                 raise ValueError
             found[str(kept["picture"])] = Verdict(answer, score, str(kept["note"]))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             got = f"line {number} of {path.name}"
             raise refuse(
                 "path", "hold a verdict in each line", got, "Remove the line; its picture is judged anew."
