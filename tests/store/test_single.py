@@ -4,8 +4,11 @@ import pytest
 import torch
 
 from monoseme.core.errors import UserError
+from monoseme.models import HookedModel, ModelFacts
 from monoseme.store import TokenPolicy, harvest
 from monoseme.store.single import policy_of, single
+
+from .conftest import TinyViT, preprocess
 
 POLICIES = [
     TokenPolicy(context=24),
@@ -62,9 +65,6 @@ def test_norms_above_the_limit_are_refused_when_nothing_is_left(lm, texts, tmp_p
 
 
 def test_another_models_width_is_refused(model, samples, tmp_path) -> None:
-    from .conftest import TinyViT, preprocess
-    from monoseme.models import HookedModel, ModelFacts
-
     store = harvest(model, samples, "block", tmp_path / "s")
     other = HookedModel(TinyViT(7), ModelFacts("other", patch=4, special_tokens=1, preprocess=preprocess))
     with pytest.raises(UserError, match=r"^model must give rows of width 6[^\n]*$"):
