@@ -6,8 +6,9 @@ import hashlib
 import importlib.util
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -34,7 +35,7 @@ SCENES = {
 INSTRUMENTS = {"skimage": ("data", ("hubble_deep_field.jpg", "ihc.png"))}
 
 
-def open_picture(file: Path | IO[bytes], most: int | None = None) -> Image:
+def open_picture(file: Path | BytesIO, most: int | None = None) -> Image:
     """Decode a picture whole, upright, as RGB or RGBA; raise OSError with the reason when it cannot be.
 
     One with more than `most` pixels a side is not decoded.
