@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 from tests.composition.refusals import check_refused
-from tests.store.conftest import Bytes, TinyLM, TinyViT, make_samples, preprocess, texts  # noqa: F401
+from tests.store.conftest import WORDS, Bytes, TinyLM, TinyViT, make_samples, preprocess
 
 import monoseme as ms
 from monoseme.api import store_of
@@ -55,6 +55,11 @@ def run_of(tmp_path: Path) -> Callable[..., Path]:
         return tmp_path / "run"
 
     return made
+
+
+@pytest.fixture
+def documents() -> list[tuple[str, str]]:
+    return [(f"d{i}", " ".join(WORDS[(i * j) % len(WORDS)] for j in range(1, 2 + i))) for i in range(20)]
 
 
 def png(pixels: np.ndarray, kind: str = "PNG", **options: Any) -> bytes:
@@ -133,12 +138,12 @@ def test_what_is_no_picture_is_refused(run_of: Callable[..., Path], monkeypatch:
 POLICY = TokenPolicy(context=24, positions=(2, None))
 
 
-def test_a_text_begins_and_is_cut_as_at_harvest(run_of: Callable[..., Path], texts: Any) -> None:
-    run = run_of(tiny_lm("pretrained", 0), texts, POLICY)
+def test_a_text_begins_and_is_cut_as_at_harvest(run_of: Callable[..., Path], documents: list[tuple[str, str]]) -> None:
+    run = run_of(tiny_lm("pretrained", 0), documents, POLICY)
     live, store = live_run(run), store_of(run)
     assert live.tries == "text"
     assert live.attempt is not None
-    for name, text in texts[8:]:
+    for name, text in documents[8:]:
         found, want = live.attempt(text.encode()), store.sample(f"{name}@0")
         assert found.width == want.grid[1] == len(found.tokens)
         assert found.tokens == ["<256>", *text[:23]]
@@ -149,8 +154,8 @@ def test_a_text_begins_and_is_cut_as_at_harvest(run_of: Callable[..., Path], tex
         assert found.note == ("" if len(text) <= 23 else "Only its first 24 tokens: the store's windows are that long.")
 
 
-def test_what_is_no_text_is_refused(run_of: Callable[..., Path], texts: Any) -> None:
-    attempt = opened(run_of(tiny_lm("pretrained", 0), texts, POLICY))
+def test_what_is_no_text_is_refused(run_of: Callable[..., Path], documents: list[tuple[str, str]]) -> None:
+    attempt = opened(run_of(tiny_lm("pretrained", 0), documents, POLICY))
     check_refused(lambda: attempt(b"\xff\xfe\x00"), "text must be UTF-8")
     check_refused(lambda: attempt(b" \n "), "text must have a word")
     check_refused(lambda: attempt(b"a" * 20_001), "20,000")

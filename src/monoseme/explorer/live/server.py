@@ -6,6 +6,7 @@ and so is a request that a page elsewhere makes (see `guard`).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from collections.abc import Callable
@@ -128,7 +129,9 @@ def serve(runs: list[LiveRun], port: int = 8765, ready: Callable[[str], None] | 
     with _taken(port) as taken:
         if ready is not None:
             ready(f"http://{HOST}:{taken.getsockname()[1]}/")
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, ws="none")).run(sockets=[taken])
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, ws="none"))
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn ends in order, then raises it again
+            server.run(sockets=[taken])
 
 
 def _taken(port: int) -> socket.socket:
@@ -139,6 +142,7 @@ def _taken(port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((HOST, port))
+        taken.listen(128)  # who is told the address may come at once, and waits
     except OSError as error:
         taken.close()
         raise refuse("port", "be free to use", f"{port} ({error.strerror})", "Another one: --port 0.") from None
