@@ -69,6 +69,7 @@
       throw error;
     });
     if (mine !== asked) return; // typed on since: a later answer counts
+    if (found.total > 0 && start >= found.total) return again(); // an address of a longer table
     get("head").replaceChildren(el("tr", {}, el("th", { scope: "col" }, "block"), ...found.columns.map((c) => el("th", { scope: "col" }, spoken(c)))));
     get("rows").replaceChildren(
       ...found.rows.map((row) =>
@@ -227,7 +228,7 @@
       wanted = Number(view.get("run")),
       sort = view.get("sort") ?? "";
     run = runs[wanted] ? wanted : 0;
-    start = Math.max(0, Math.trunc(Number(view.get("start")) || 0));
+    start = Math.min(1e8, Math.max(0, Math.trunc(Number(view.get("start")) || 0)));
     get("search").value = view.get("search") ?? "";
     get("rising").checked = view.get("order") === "rising";
     get("sort").replaceChildren(el("option", { value: sort }, spoken(sort)));
