@@ -50,7 +50,7 @@ def test_other_origins_are_refused(address: Address) -> None:
 
 
 def fetched(address: Address, path: str, site: str, mode: str, dest: str) -> int:
-    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    headers: Any = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
     return ask(address, path, **headers)[0].status
 
 

@@ -29,8 +29,8 @@ def test_texts_are_those_of_the_store(lm, texts, tmp_path, policy, dtype) -> Non
             continue
         want, found = store.sample(f"{name}@0"), single(store, lm, text)
         # in bfloat16, a sum in another order may round to the neighbour
-        close = {"rtol": 1e-5, "atol": 1e-5} if dtype == "float32" else {"rtol": 1e-2, "atol": 1e-2}
-        torch.testing.assert_close(found.rows, want.rows, **close)
+        close = 1e-5 if dtype == "float32" else 1e-2
+        torch.testing.assert_close(found.rows, want.rows, rtol=close, atol=close)
         assert found.positions.tolist() == want.positions.tolist()
         assert found.grid == want.grid
         assert len(found.pieces) == found.grid[1]

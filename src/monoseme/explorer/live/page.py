@@ -50,10 +50,9 @@ def _blocks() -> Markup:
     pages = tag(
         "p",
         tag("button", "← Before", id="before", type="button"),
-        " ",
         tag("span", id="where", role="status"),
-        " ",
         tag("button", "Next →", id="next", type="button"),
+        class_="pager",
     )
     return Markup(tag("p", hint, id="hint", class_="lead") + controls + _scroll("Table of blocks", table) + pages)
 

@@ -202,4 +202,4 @@ def _script(kind: dict[str, Any]) -> str:
         return f"Array<{_script(kind['items'])}>"
     if kind["type"] == "object":
         return f"Record<string, {_script(kind['additionalProperties'])}>"
-    return {"integer": "number"}.get(kind["type"], kind["type"])
+    return "number" if kind["type"] == "integer" else str(kind["type"])
