@@ -65,6 +65,15 @@ def test_only_a_link_may_come_from_another_site(address: Address, site: str) -> 
         assert fetched(address, "/api/runs", own, "cors", "empty") == 200
 
 
+def test_a_slow_body_keeps_nobody_else_waiting(address: Address) -> None:
+    with socket.create_connection(address, timeout=10) as slow:
+        head = f"POST /api/runs/0/try HTTP/1.1\r\nHost: 127.0.0.1:{address[1]}\r\nContent-Length: 9\r\n\r\n"
+        slow.sendall(head.encode() + b"x")
+        assert ask(address, "/api/runs")[0].status == 200
+        assert ask(address, "/api/runs/0/try", "POST", b"12345")[0].status == 200
+    assert ask(address, "/api/runs")[0].status == 200  # it went away in the middle
+
+
 def test_nothing_is_changed_by_any_method(address: Address) -> None:
     for method in ("PUT", "DELETE", "POST", "PATCH", "OPTIONS"):
         assert ask(address, "/api/runs", method, b"x")[0].status == 405

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
+import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +17,14 @@ import pytest
 import torch
 from PIL import Image
 from tests.composition.refusals import check_refused
+from tests.explorer.serving import ask, served, two_runs
 from tests.store.conftest import WORDS, Bytes, TinyLM, TinyViT, make_samples, preprocess
 
 import monoseme as ms
 from monoseme.api import store_of
 from monoseme.api.viewing import Attempt, live_run, tried
 from monoseme.core.code import Code
+from monoseme.explorer.live import LiveRun
 from monoseme.models import HookedModel, ModelFacts
 from monoseme.models.open import REGISTRY
 from monoseme.store import TokenPolicy
@@ -133,6 +138,52 @@ def test_what_is_no_picture_is_refused(run_of: Callable[..., Path], monkeypatch:
         check_refused(lambda body=body: attempt(body), "picture must be an image file")
     check_refused(lambda: attempt(png(np.zeros((2, 5000, 3), np.uint8))), "at most 4096 a side")
     check_refused(lambda: attempt(png(np.zeros((9, 9), np.uint16))), "8 bits")
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of a few hundred bytes that says it has this many pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("side", [4096, 10_000, 60_000])  # truncated; one that Pillow warns of; one it refuses
+def test_pictures_that_would_fill_the_memory_are_refused_unopened(run_of: Callable[..., Path], side: int) -> None:
+    attempt = opened(run_of(tiny_vit("pretrained", 0), make_samples(30)))
+    check_refused(lambda: attempt(bomb(side, side)), "picture must be an image file")
+
+
+def test_a_run_that_is_taken_away_while_it_is_served(run_of: Callable[..., Path]) -> None:
+    run = run_of(tiny_vit("pretrained", 0), make_samples(30))
+    body = png(make_samples(1)[0].image)
+    with served([live_run(run)]) as at:
+        (run / "featurizer").rename(run / "elsewhere")
+        answer, content = ask(at, "/api/runs/0/try", "POST", body)
+        assert answer.status == 400
+        assert "featurizer" in json.loads(content)["error"]
+        (run / "elsewhere").rename(run / "featurizer")
+        assert ask(at, "/api/runs/0/try", "POST", body)[0].status == 200  # it is asked for again
+        (run / "pages").rename(run / "gone")
+        answer, content = ask(at, "/run/0/index.html")
+        assert answer.status >= 400
+        assert str(run).encode() not in content
+        assert answer.getheader("Cross-Origin-Resource-Policy") == "same-origin"
+        assert ask(at, "/api/runs")[0].status == 200
+
+
+def test_an_error_of_the_disk_is_one_line(run_folder: Path) -> None:
+    def fails(body: bytes) -> Any:
+        raise OSError(5, "Input/output\nerror")
+
+    one = two_runs(run_folder)[0]
+    with served([LiveRun(one.record, one.pages, "text", fails)]) as at:
+        answer, content = ask(at, "/api/runs/0/try", "POST", b"x")
+        assert answer.status == 500
+        assert "Input/output error" in json.loads(content)["error"]
+        assert answer.getheader("X-Content-Type-Options") == "nosniff"
 
 
 POLICY = TokenPolicy(context=24, positions=(2, None))

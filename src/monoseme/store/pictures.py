@@ -52,7 +52,9 @@ def open_picture(file: Path | BytesIO, most: int | None = None) -> Image:
             # transposed first: convert() would lose the orientation tag of some formats
             upright = ImageOps.exif_transpose(found)
             return upright.convert("RGBA" if transparent else "RGB")
-    except (SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+    except (
+        SyntaxError, ValueError, EOFError, Image.DecompressionBombError, Image.DecompressionBombWarning
+    ) as error:  # fmt: skip
         raise OSError(" ".join(str(error).split()) or type(error).__name__) from error
 
 

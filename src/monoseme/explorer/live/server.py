@@ -116,9 +116,12 @@ def live_app(runs: list[LiveRun]) -> Any:
         ],
         *[starlette.Route(f"/{name}", _file(starlette, content, kind)) for name, content, kind in _assets()],
     ]
-    middleware = [starlette.Middleware(Guard, hosts=HOSTS)]
-    handlers = {UserError: lambda request, error: starlette.JSONResponse({"error": str(error)}, 400)}
-    return starlette.Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+    def said(status: int) -> Callable[[Any, Exception], Any]:
+        return lambda request, error: starlette.JSONResponse({"error": " ".join(str(error).split())}, status)
+
+    app = starlette.Starlette(routes=routes, exception_handlers={UserError: said(400), OSError: said(500)})
+    return Guard(app, HOSTS)  # outermost: what fails inside is guarded too
 
 
 def serve(runs: list[LiveRun], port: int = 8765, ready: Callable[[str], None] | None = None) -> None:
@@ -205,7 +208,6 @@ def _starlette() -> Any:
     """What we use of Starlette, in one place."""
     try:
         from starlette.applications import Starlette
-        from starlette.middleware import Middleware
         from starlette.responses import HTMLResponse, JSONResponse, Response
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
@@ -216,7 +218,6 @@ def _starlette() -> Any:
 
     return types.SimpleNamespace(
         Starlette=Starlette,
-        Middleware=Middleware,
         HTMLResponse=HTMLResponse,
         JSONResponse=JSONResponse,
         Response=Response,
