@@ -1,5 +1,7 @@
 """Take a picture of pages at two widths, light and dark, to look at them: ``python tools/screenshots.py PAGES OUT``.
 
+When PAGES lie in the folder of a run, the page of `monoseme view` on it is taken too.
+
 Chromium will not make a window narrower than about 500 pixels, so the width is set through its developer protocol.
 """
 
@@ -7,8 +9,12 @@ from __future__ import annotations
 
 import argparse
 import base64
+import socket
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from selenium import webdriver
@@ -42,6 +48,37 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, scheme: str, heigh
     return base64.b64decode(driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
 
 
+@contextmanager
+def live(run: Path) -> Iterator[str]:
+    """Address of the page of `monoseme view` on a run."""
+    import uvicorn
+
+    from monoseme.api.viewing import live_run
+    from monoseme.explorer.live import live_app
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(live_app([live_run(run)]), log_level="error", ws="none"))
+        thread = threading.Thread(target=lambda: server.run(sockets=[taken]), daemon=True)
+        thread.start()
+        while not server.started and thread.is_alive():
+            time.sleep(0.02)
+        try:
+            yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def shoot_all(driver: webdriver.Chrome, name: str, address: str, height: int, out: Path) -> None:
+    """One PNG for each width and scheme; a page that complains ends the program."""
+    for width in WIDTHS:
+        for scheme in ("light", "dark"):
+            (out / f"{name}-{width}-{scheme}.png").write_bytes(shoot(driver, address, width, scheme, height))
+    if complaints := driver.get_log("browser"):
+        raise SystemExit(f"{name}: {complaints}")
+
+
 def main() -> None:
     """Write one PNG for each page, width and scheme."""
     parser = argparse.ArgumentParser(description="Take pictures of pages at two widths, light and dark.")
@@ -56,13 +93,11 @@ def main() -> None:
         try:
             for page in sorted(given.pages.glob("*.html")):
                 end = f"#{given.block}" if page.stem == "block" else ""
-                for width in WIDTHS:
-                    for scheme in ("light", "dark"):
-                        png = shoot(driver, page.resolve().as_uri() + end, width, scheme, given.height)
-                        (given.out / f"{page.stem}-{width}-{scheme}.png").write_bytes(png)
-                complaints = driver.get_log("browser")
-                if complaints:
-                    raise SystemExit(f"{page.name}: {complaints}")
+                shoot_all(driver, page.stem, page.resolve().as_uri() + end, given.height, given.out)
+            run = given.pages.resolve().parent
+            if (run / "record.json").is_file() and given.pages.name == "pages":
+                with live(run) as address:
+                    shoot_all(driver, "live", address, given.height, given.out)
         finally:
             driver.quit()
 

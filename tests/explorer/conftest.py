@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,3 +198,26 @@ def make_picture() -> Callable[..., np.ndarray]:
 @pytest.fixture(scope="module")
 def make_shown() -> Callable[..., Shown]:
     return shown
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 120 blocks with its pages, a secret beside them, and a link to it among them."""
+    from monoseme.explorer.static import write_pages
+
+    made = tmp_path_factory.mktemp("run")
+    whole = record(120, 3)
+    whole.save(made)
+    write_pages(whole, made / "pages", picture)
+    (made / "secret.txt").write_text("secret")
+    (made / "pages" / "link.txt").symlink_to(made / "secret.txt")
+    return made
+
+
+@pytest.fixture(scope="module")
+def address(run_folder: Path) -> Iterator[tuple[str, int]]:
+    """Host and port of a local server with two runs."""
+    from tests.explorer.serving import served, two_runs
+
+    with served(two_runs(run_folder)) as at:
+        yield at

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ __all__ = ["PictureFolder", "WheelPictures", "check_size", "open_picture", "whee
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 GREY = (128, 128, 128, 255)
+# decoders that stay in this process: a file that calls itself .png may be PostScript, which starts another program
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
 # colour photographs that ship inside the wheels themselves (checked against scikit-image 0.26, scikit-learn 1.9)
 SCENES = {
@@ -32,29 +35,37 @@ SCENES = {
 INSTRUMENTS = {"skimage": ("data", ("hubble_deep_field.jpg", "ihc.png"))}
 
 
-def open_picture(path: Path) -> Image:
-    """Decode a picture whole, upright, as RGB or RGBA; raise OSError with the reason when it cannot be."""
+def open_picture(file: Path | BytesIO, most: int | None = None) -> Image:
+    """Decode a picture whole, upright, as RGB or RGBA; raise OSError with the reason when it cannot be.
+
+    One with more than `most` pixels a side is not decoded.
+    """
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(path) as file:
-            if file.mode == "F" or file.mode.startswith("I"):
-                raise OSError(f"{file.mode} pixels: more than 8 bits a channel are not read")
-            transparent = file.mode in ("RGBA", "LA", "PA") or "transparency" in file.info
+        with Image.open(file, formats=FORMATS) as found:
+            if most is not None and max(found.size) > most:
+                raise OSError(f"{found.width} x {found.height} pixels, at most {most} a side")
+            if found.mode == "F" or found.mode.startswith("I"):
+                raise OSError(f"{found.mode} pixels: more than 8 bits a channel are not read")
+            transparent = found.mode in ("RGBA", "LA", "PA") or "transparency" in found.info
             # transposed first: convert() would lose the orientation tag of some formats
-            upright = ImageOps.exif_transpose(file)
+            upright = ImageOps.exif_transpose(found)
             return upright.convert("RGBA" if transparent else "RGB")
-    except (SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+    except (
+        SyntaxError, ValueError, EOFError, Image.DecompressionBombError, Image.DecompressionBombWarning
+    ) as error:  # fmt: skip
         raise OSError(" ".join(str(error).split()) or type(error).__name__) from error
 
 
-def fit(picture: Image, size: int) -> UInt8[np.ndarray, "size size 3"]:
-    """Resize the shorter side to `size` and crop the middle; transparent parts become grey."""
+def fit(picture: Image, size: int | tuple[int, int]) -> UInt8[np.ndarray, "H W 3"]:
+    """Resize and crop the middle to a square of side `size`, or to (height, width); transparent parts become grey."""
     from PIL import Image, ImageOps
 
     if picture.mode == "RGBA":
         picture = Image.alpha_composite(Image.new("RGBA", picture.size, GREY), picture).convert("RGB")
-    return np.asarray(ImageOps.fit(picture, (size, size), Image.Resampling.BICUBIC))
+    height, width = (size, size) if isinstance(size, int) else size
+    return np.asarray(ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC))
 
 
 def check_size(size: int) -> None:

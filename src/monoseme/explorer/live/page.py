@@ -37,7 +37,7 @@ def _section(id_: str, body: Markup) -> Markup:
 
 
 def _blocks() -> Markup:
-    hint = "A block's number, or conditions on columns: density>0.01 reach<0.5."
+    hint = "A block's number, a word in what it fires on, or conditions on columns: density>0.01 energy_share<0.5."
     controls = tag(
         "form",
         tag("label", "Search ", tag("input", id="search", type="search", aria_describedby="hint"), class_="pick"),
@@ -50,12 +50,11 @@ def _blocks() -> Markup:
     pages = tag(
         "p",
         tag("button", "← Before", id="before", type="button"),
-        " ",
         tag("span", id="where", role="status"),
-        " ",
         tag("button", "Next →", id="next", type="button"),
+        class_="pager",
     )
-    return Markup(tag("p", hint, id="hint", class_="lead") + controls + tag("div", table, class_="scroll") + pages)
+    return Markup(tag("p", hint, id="hint", class_="lead") + controls + _scroll("Table of blocks", table) + pages)
 
 
 def _own() -> Markup:
@@ -80,5 +79,10 @@ def _compare() -> Markup:
     return Markup(
         tag("label", "With ", tag("select", id="other"), class_="pick")
         + tag("p", id="alone", class_="lead")
-        + tag("div", table, class_="scroll")
+        + _scroll("Two runs side by side", table)
     )
+
+
+def _scroll(name: str, table: Markup) -> Markup:
+    """A wide table, which the keyboard can scroll too."""
+    return tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=name)

@@ -6,17 +6,35 @@ import types
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["ANSWERS", "Block", "Blocks", "Compared", "Comparison", "Fired", "Number", "Run", "Runs", "Tried", "schema"]
+__all__ = [
+    "ANSWERS",
+    "Block",
+    "Blocks",
+    "Card",
+    "Compared",
+    "Comparison",
+    "Fired",
+    "Number",
+    "Run",
+    "Runs",
+    "Seen",
+    "Tried",
+    "declarations",
+    "schema",
+]
 
 
 @dataclass(frozen=True)
 class Number:
-    """An outcome: a value with its interval, or None with the reason in `note`."""
+    """An outcome: a value with its interval over n units, or None with the reason in `note`."""
 
     name: str
     value: float | None
     low: float | None
     high: float | None
+    confidence: float
+    n: int | None
+    n_unit: str
     unit: str
     better: str | None
     note: str
@@ -24,7 +42,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its place in the list, what it is, how many blocks, and what can be tried on it."""
+    """One run: its place in the list, what it is, how many blocks, and what can be tried on it, or why nothing can."""
 
     number: int
     title: str
@@ -34,6 +52,7 @@ class Run:
     numbers: list[Number]
     blocks: int
     tries: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,31 @@ class Blocks:
     columns: list[str]
     total: int
     rows: list[Block]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A held-out sample that a block fires on: tokens (of a text), and presence and place at those where it does."""
+
+    sample: str
+    label: str
+    height: int
+    width: int
+    tokens: list[str]
+    positions: list[int]
+    presence: list[float]
+    place: list[list[float]]
+
+
+@dataclass(frozen=True)
+class Card:
+    """One block whole: its numbers, the samples it fires on most, and where its codes lie."""
+
+    block: int
+    size: int
+    numbers: list[Number]
+    shown: list[Seen]
+    cloud: list[list[float]]
 
 
 @dataclass(frozen=True)
@@ -94,9 +138,10 @@ class Tried:
     tokens: list[str]
     blocks: list[Fired]
     fvu: float | None
+    note: str = ""
 
 
-ANSWERS = (Runs, Blocks, Comparison, Tried)
+ANSWERS = (Runs, Blocks, Card, Comparison, Tried)
 PLAIN = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
 
 
@@ -136,3 +181,25 @@ def _type(hint: Any, found: dict[str, Any]) -> dict[str, Any]:
     if origin in (Union, types.UnionType):
         return {"anyOf": [_type(arg, found) for arg in args]}
     raise TypeError(f"no schema for {hint}")
+
+
+def declarations() -> str:
+    """The same as TypeScript, which the page's script is checked against."""
+    lines = ["// Written by monoseme.explorer.live.schema.declarations; a test holds them together.", ""]
+    for name, kind in schema()["$defs"].items():
+        lines += [f"/** {kind['description']} */", f"export interface {name} {{"]
+        lines += [f"  {field}: {_script(of)};" for field, of in kind["properties"].items()]
+        lines += ["}", ""]
+    return "\n".join(lines)
+
+
+def _script(kind: dict[str, Any]) -> str:
+    if "$ref" in kind:
+        return kind["$ref"].rsplit("/", 1)[1]
+    if "anyOf" in kind:
+        return " | ".join(_script(one) for one in kind["anyOf"])
+    if kind["type"] == "array":
+        return f"Array<{_script(kind['items'])}>"
+    if kind["type"] == "object":
+        return f"Record<string, {_script(kind['additionalProperties'])}>"
+    return "number" if kind["type"] == "integer" else str(kind["type"])

@@ -1,12 +1,14 @@
 """A local server for runs: read-only, on 127.0.0.1, for requests that name it by that address.
 
-Nothing is written and nothing is fetched. Pages that exist are served as they are; a request with another Host (a page
-elsewhere that had its name pointed here), from another origin, or with a body that is too large is refused.
+Nothing is written and nothing is fetched. Pages that exist are served as they are; a body that is too large is refused,
+and so is a request that a page elsewhere makes (see `guard`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from monoseme.core.errors import UserError, refuse
+from monoseme.explorer.live.guard import Guard
 from monoseme.explorer.live.page import live_page
 from monoseme.explorer.live.schema import Run, Runs, Tried, schema
 from monoseme.explorer.live.table import BlockTable, compare, number
@@ -22,12 +25,9 @@ from monoseme.records.run import RunRecord
 __all__ = ["LARGEST", "LiveRun", "live_app", "serve"]
 
 HOST = "127.0.0.1"
+HOSTS = (HOST, "localhost")
 LARGEST = 16 << 20  # bytes of a picture or text that is tried
-CSP = (
-    "default-src 'none'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+DIGITS = 9  # of a number in an address: longer ones mean nothing here, and Python refuses those of thousands
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,15 @@ class LiveRun:
         ``"picture"``, ``"text"``, or empty when nothing can be tried.
     attempt
         Bytes of a picture file, or a text in UTF-8 → what the featurizer makes of it.
+    why
+        Why nothing can be tried.
     """
 
     record: RunRecord
     pages: Path
     tries: str = ""
     attempt: Callable[[bytes], Tried] | None = None
+    why: str = ""
 
 
 def live_app(runs: list[LiveRun]) -> Any:
@@ -62,9 +65,10 @@ def live_app(runs: list[LiveRun]) -> Any:
 
     def chosen(request: Any, name: str = "run") -> int:
         word = str(request.path_params.get(name, request.query_params.get(name, "")))
-        if not word.isdecimal() or int(word) >= len(runs):
-            raise refuse(name, f"lie in 0..{len(runs) - 1}", repr(word), "See /api/runs.")
-        return int(word)
+        number = _whole(name, word)
+        if number >= len(runs):
+            raise refuse(name, f"lie in 0..{len(runs) - 1}", number, "See /api/runs.")
+        return number
 
     def blocks(request: Any) -> Any:
         asked = request.query_params
@@ -75,6 +79,9 @@ def live_app(runs: list[LiveRun]) -> Any:
             _whole("start", asked.get("start", "0")),
             _whole("count", asked.get("count", "50")),
         )
+
+    def card(request: Any) -> Any:
+        return tables[chosen(request)].card(_whole("block", request.path_params["block"]))
 
     def side_by_side(request: Any) -> Any:
         return compare(*(runs[chosen(request, name)].record for name in ("first", "second")))
@@ -88,7 +95,7 @@ def live_app(runs: list[LiveRun]) -> Any:
     async def attempt(request: Any) -> Any:
         run = runs[chosen(request)]
         if run.attempt is None:
-            raise refuse("run", "have a model to try", "none", "Its store names the model; is it installed?")
+            raise refuse("run", "have a model to try", "none", run.why or "Its blocks can be browsed.")
         body = await _body(request)
         from starlette.concurrency import run_in_threadpool
 
@@ -100,6 +107,7 @@ def live_app(runs: list[LiveRun]) -> Any:
         starlette.Route("/api/schema", answer(lambda request: schema())),
         starlette.Route("/api/runs", answer(lambda request: listed)),
         starlette.Route("/api/runs/{run}/blocks", answer(blocks)),
+        starlette.Route("/api/runs/{run}/blocks/{block}", answer(card)),
         starlette.Route("/api/compare", answer(side_by_side)),
         starlette.Route("/api/runs/{run}/try", attempt, methods=["POST"]),
         *[
@@ -108,51 +116,40 @@ def live_app(runs: list[LiveRun]) -> Any:
         ],
         *[starlette.Route(f"/{name}", _file(starlette, content, kind)) for name, content, kind in _assets()],
     ]
-    middleware = [
-        starlette.Middleware(starlette.TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False),
-        starlette.Middleware(_Guard),
-    ]
-    handlers = {UserError: lambda request, error: starlette.JSONResponse({"error": str(error)}, 400)}
-    return starlette.Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+    def said(status: int) -> Callable[[Any, Exception], Any]:
+        return lambda request, error: starlette.JSONResponse({"error": " ".join(str(error).split())}, status)
+
+    app = starlette.Starlette(routes=routes, exception_handlers={UserError: said(400), OSError: said(500)})
+    return Guard(app, HOSTS)  # outermost: what fails inside is guarded too
 
 
 def serve(runs: list[LiveRun], port: int = 8765, ready: Callable[[str], None] | None = None) -> None:
-    """Serve until interrupted; `ready` is told the address once, before."""
+    """Serve until interrupted; `ready` is told the address once it is taken. Port 0 takes any that is free."""
     app = live_app(runs)
     import uvicorn
 
+    with _taken(port) as taken:
+        if ready is not None:
+            ready(f"http://{HOST}:{taken.getsockname()[1]}/")
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, ws="none"))
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn ends in order, then raises it again
+            server.run(sockets=[taken])
+
+
+def _taken(port: int) -> socket.socket:
+    """The local address, ours before it is said to anybody."""
     if not 0 <= port < 1 << 16:
-        raise refuse("port", "lie in 0..65535", port, "8765 is the usual one.")
-    if ready is not None:
-        ready(f"http://{HOST}:{port}/")
-    uvicorn.run(app, host=HOST, port=port, log_level="warning", server_header=False)
-
-
-class _Guard:
-    """Security headers on every answer; no request from another origin."""
-
-    def __init__(self, app: Any) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-        origin = headers.get("origin")
-        if origin is not None and origin != f"http://{headers.get('host', '')}":
-            from starlette.responses import PlainTextResponse
-
-            await PlainTextResponse("another origin", 403)(scope, receive, send)
-            return
-
-        async def guarded(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                # pages of a run bring their own, stricter policy in a meta tag: both hold
-                message["headers"] += [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
-            await send(message)
-
-        await self.app(scope, receive, guarded)
+        raise refuse("port", "lie in 0..65535", port, "8765 is the usual one, and 0 any that is free.")
+    taken = socket.socket()
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((HOST, port))
+        taken.listen(128)  # who is told the address may come at once, and waits
+    except OSError as error:
+        taken.close()
+        raise refuse("port", "be free to use", f"{port} ({error.strerror})", "Another one: --port 0.") from None
+    return taken
 
 
 async def _body(request: Any) -> bytes:
@@ -179,6 +176,7 @@ def _run(number_: int, run: LiveRun) -> Run:
         numbers,
         len(record.cards),
         run.tries,
+        run.why,
     )
 
 
@@ -187,8 +185,8 @@ def _plain(value: Any) -> Any:
 
 
 def _whole(name: str, word: str) -> int:
-    if not word.isdecimal():
-        raise refuse(name, "be a whole number", repr(word), "For example 0.")
+    if not (word.isascii() and word.isdecimal() and len(word) <= DIGITS):
+        raise refuse(name, f"be a whole number of at most {DIGITS} digits", repr(word[:40]), "For example 0.")
     return int(word)
 
 
@@ -210,8 +208,6 @@ def _starlette() -> Any:
     """What we use of Starlette, in one place."""
     try:
         from starlette.applications import Starlette
-        from starlette.middleware import Middleware
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
         from starlette.responses import HTMLResponse, JSONResponse, Response
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
@@ -222,8 +218,6 @@ def _starlette() -> Any:
 
     return types.SimpleNamespace(
         Starlette=Starlette,
-        Middleware=Middleware,
-        TrustedHostMiddleware=TrustedHostMiddleware,
         HTMLResponse=HTMLResponse,
         JSONResponse=JSONResponse,
         Response=Response,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from monoseme.core.errors import closest, refuse
 from monoseme.core.outcome import Outcome
-from monoseme.explorer.live.schema import Block, Blocks, Compared, Comparison, Number
+from monoseme.explorer.live.schema import Block, Blocks, Card, Compared, Comparison, Number, Seen
 from monoseme.records.run import RunRecord
 
 __all__ = ["BlockTable", "compare", "number"]
@@ -20,6 +22,7 @@ class BlockTable:
     """Numbers of all cards as columns; NaN where not known. Columns that no block has are left out."""
 
     def __init__(self, record: RunRecord) -> None:
+        self._record, self._place = record, {card.block: i for i, card in enumerate(record.cards)}
         names = dict.fromkeys(o.name for card in record.cards for o in card.outcomes if o.known)
         self.columns = list(names)
         self.blocks = np.array([card.block for card in record.cards], dtype=np.int64)
@@ -36,7 +39,9 @@ class BlockTable:
         Parameters
         ----------
         search
-            Digits that the block's number begins with; or conditions such as ``density>0.01 reach<0.5``.
+            Words that must all hold: digits that the block's number begins with; conditions such as
+            ``density>0.01 stable_rank<2`` (spaces in a column's name are underscores here); or a part of a label, or of
+            a token it fires on, of the samples on its card.
         sort
             A column, or "block"; unknown values come last.
         """
@@ -58,31 +63,68 @@ class BlockTable:
         ]
         return Blocks(self.columns, len(kept), rows)
 
+    def card(self, block: int) -> Card:
+        """One block whole."""
+        if block not in self._place:
+            raise refuse("block", "be one of the run", block, "See the table of its blocks.")
+        found = self._record.cards[self._place[block]]
+        shown = []
+        for item in found.shown:
+            at = np.flatnonzero(item.presence > 0)
+            view = self._record.samples.get(item.sample)
+            label, tokens = ("", ()) if view is None else (view.label, view.tokens)
+            presence, place = _rounded(item.presence[at]), _rounded(item.place[at])
+            shown.append(Seen(item.sample, label, *item.grid, list(tokens), at.tolist(), presence, place))
+        numbers = [number(o) for o in found.outcomes]
+        return Card(
+            found.block, found.block_size, numbers, shown, _rounded(found.cloud[np.isfinite(found.cloud).all(1)])
+        )
+
     def _matching(self, search: str) -> np.ndarray:
         kept = np.ones(len(self.blocks), dtype=bool)
         for word in search.split():
-            for sign, holds in ((">", np.greater), ("<", np.less)):
-                if sign in word:
-                    name, _, bound = word.partition(sign)
-                    try:
-                        limit = float(bound)
-                    except ValueError:
-                        raise refuse(
-                            "search", "compare with a number", repr(word), "For example density>0.01."
-                        ) from None
-                    kept &= holds(self.values[:, self._column(name)], limit)
-                    break
-            else:
-                if not word.isdecimal():
-                    raise refuse("search", "be a block's number or NAME>NUMBER", repr(word), "For example 17.")
+            sign = next((c for c in word if c in "<>"), "")
+            if sign:
+                name, _, bound = word.partition(sign)
+                try:
+                    limit = float(bound)
+                except ValueError:
+                    limit = math.nan
+                if math.isnan(limit):
+                    raise refuse("search", "compare with a number", repr(word), "For example density>0.01.")
+                holds = np.greater if sign == ">" else np.less
+                kept &= holds(self.values[:, self._column(name)], limit)
+            elif word.isascii() and word.isdecimal():
                 kept &= np.array([str(block).startswith(word) for block in self.blocks.tolist()], dtype=bool)
+            else:
+                kept &= np.array([word.casefold() in text for text in self._words], dtype=bool)
         return kept
 
+    @cached_property
+    def _words(self) -> list[str]:
+        """What each block's samples are called and the tokens it fires on, in lines; made at the first such search."""
+        samples, found = self._record.samples, []
+        for card in self._record.cards:
+            words: set[str] = set()
+            for item in card.shown:
+                view = samples.get(item.sample)
+                if view is not None:
+                    fired = np.flatnonzero(item.presence > 0).tolist() if view.tokens else []
+                    words |= {view.label, *(view.tokens[i] for i in fired if i < len(view.tokens))}
+            found.append("\n".join(words).casefold())
+        return found
+
     def _column(self, name: str) -> int:
-        if name not in self.columns:
-            known = ", ".join(self.columns)
-            raise refuse("column", f"be one of {known}", repr(name), closest(name, self.columns))
-        return self.columns.index(name)
+        plain = [column.replace(" ", "_") for column in self.columns]
+        if name.replace(" ", "_") not in plain:
+            raise refuse("column", f"be one of {', '.join(plain)}", repr(name), closest(name, plain))
+        return plain.index(name.replace(" ", "_"))
+
+
+def _rounded(values: np.ndarray) -> list[Any]:
+    """Four significant digits, as lists; what is not finite is 0."""
+    flat = [float(f"{v:.4g}") for v in np.nan_to_num(values.astype(np.float64), posinf=0, neginf=0).ravel().tolist()]
+    return np.array(flat).reshape(values.shape).tolist()
 
 
 def number(o: Outcome) -> Number:
@@ -91,7 +133,8 @@ def number(o: Outcome) -> Number:
     def plain(value: float | None) -> float | None:
         return None if value is None or not math.isfinite(value) else float(value)
 
-    return Number(o.name, plain(o.value), plain(o.low), plain(o.high), o.unit, o.better, o.note)
+    ends = plain(o.low), plain(o.high)
+    return Number(o.name, plain(o.value), *ends, o.confidence, o.n, o.n_unit, o.unit, o.better, o.note)
 
 
 def compare(first: RunRecord, second: RunRecord) -> Comparison:
