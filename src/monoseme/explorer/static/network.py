@@ -83,9 +83,9 @@ def _graph() -> Markup:
         "Columns are layers, from the inputs to the outputs. Blue is below zero, red above. Lines are weights: wider "
         "is larger, blue negative, red positive."
     )
-    graph = tag(
-        "div", id="layers", class_="layers", tabindex=0, role="group", aria_label="Layers; scroll sideways to see all"
-    )
+    lines = tag("svg", id="lines", aria_hidden="true")  # in the page, because scripts must name no address
+    words = "Layers; scroll sideways to see all"
+    graph = tag("div", lines, id="layers", class_="layers", tabindex=0, role="group", aria_label=words)
     return Markup(tag("p", lead, class_="lead") + tag("p", id="kept", class_="lead quiet") + graph)
 
 

@@ -194,8 +194,8 @@
     );
     const height = 24 + STEP_Y * Math.max(...columns.map((c) => c.length)),
       width = 60 + STEP_X * (columns.length - 1) + 24;
-    const lines = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    for (const [key, value] of [["width", width], ["height", height], ["aria-hidden", "true"]]) lines.setAttribute(key, value);
+    const lines = get("lines");
+    for (const [key, value] of [["width", width], ["height", height]]) lines.setAttribute(key, value);
     const order = net.weights
       .map((w, i) => i)
       .filter((i) => place.has(`${net.weights[i][0]},${net.weights[i][2]}`) && place.has(`${net.weights[i][0] + 1},${net.weights[i][1]}`))
@@ -231,7 +231,7 @@
     );
     const room = el("div");
     Object.assign(room.style, { width: `${width}px`, height: `${height}px` });
-    box.append(lines, room, ...nodes);
+    box.append(room, ...nodes);
     const rest = order.length - MOST_EDGES;
     get("kept").textContent =
       `${nodes.length} neurons that an output needs` + (rest > 0 ? `; the ${MOST_EDGES} largest of ${order.length} weights are drawn.` : ".");
