@@ -16,6 +16,8 @@ from monoseme.evaluation.probe_recovery import probe_recovery as probe_recovery
 from monoseme.evaluation.probing import probe as probe
 from monoseme.evaluation.recovery import Recovery as Recovery
 from monoseme.evaluation.recovery import recover as recover
+from monoseme.evaluation.regrouped import Regrouped as Regrouped
+from monoseme.evaluation.regrouped import shuffled_blocks as shuffled_blocks
 from monoseme.evaluation.smoothness import Smoothness as Smoothness
 from monoseme.evaluation.smoothness import smoothness as smoothness
 from monoseme.evaluation.splice import SpliceBatch as SpliceBatch
