@@ -13,30 +13,15 @@ import numpy as np
 from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome
 from monoseme.core.stats import mean_of
-from monoseme.learning import SweepResult
-from monoseme.learning.numbers import as_outcome
+from monoseme.papers import finished
+from monoseme.papers.finished import Row
 
 __all__ = ["Row", "mean", "over", "rows", "values"]
-
-Row = dict[str, Any]  # settings, the seed, and numbers; NaN: not known
 
 
 def rows(work: Path, name: str) -> list[Row]:
     """Every trial of a finished sweep; one that is not there, not finished, or has failures is refused."""
-    # the message is kept in records, so it names no folder of this machine
-    command = f"python -m benchmarks.composition {name} OUT"
-    if not (work / name / "sweep.json").is_file():
-        raise refuse("work", f"hold the finished sweep {name}", "none", f"Run {command} into {name} there.")
-    result = SweepResult.load(work / name)
-    done = sum(row.status == "done" for row in result.rows)
-    if done < len(result.rows):
-        got = f"{done} of {len(result.rows)} trials done, {len(result.failures)} failed"
-        raise refuse("work", f"hold the finished sweep {name}", got, f"Go on with {command}.")
-    return [
-        {**row.trial.settings, "seed": row.trial.seed}
-        | {key: _float(as_outcome(key, value).value) for key, value in row.numbers.items()}
-        for row in result.rows
-    ]
+    return finished.rows(work, name, f"python -m benchmarks.composition {name} OUT")
 
 
 def values(table: Sequence[Row], number: str, **where: Any) -> list[float]:
@@ -73,7 +58,3 @@ def over(names: Sequence[str], of: Callable[[str], float], key: str, unit: str =
         | {key + end: Outcome(last + end, value, unit, n=found.n, n_unit="targets") for end, value in ends.items()}
         | {f"{key}/{name}": Outcome(last, value, unit) for name, value in each.items() if math.isfinite(value)}
     )
-
-
-def _float(value: float | None) -> float:
-    return math.nan if value is None else float(value)

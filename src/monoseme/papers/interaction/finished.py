@@ -11,6 +11,7 @@ from monoseme.core.errors import closest, refuse
 from monoseme.interaction.shape_table import ShapeTable
 from monoseme.learning import SweepResult
 from monoseme.learning.numbers import as_outcome
+from monoseme.papers import finished
 
 __all__ = [
     "COMMANDS",
@@ -39,16 +40,7 @@ SIZE = "size"  # setting of double descent: training rows T
 
 def sweep_table(work: Path, name: str) -> SweepResult:
     """Read the table of a finished sweep; one that is not there, not finished, or has failures is refused."""
-    # the message is kept in records, so it names no folder of this machine
-    if not (work / name / "sweep.json").is_file():
-        fix = f"Run {COMMANDS[name]} with OUT = {name} in the work folder of this reproduction."
-        raise refuse("work", f"hold the finished sweep {name}", "none", fix)
-    result = SweepResult.load(work / name)
-    done = sum(row.status == "done" for row in result.rows)
-    if done < len(result.rows):
-        got = f"{done} of {len(result.rows)} trials done, {len(result.failures)} failed"
-        raise refuse("work", f"hold the finished sweep {name}", got, f"Go on with {COMMANDS[name]}.")
-    return result
+    return finished.finished(work, name, COMMANDS[name])
 
 
 def shape_table(work: Path, name: str) -> ShapeTable:
