@@ -12,7 +12,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from monoseme.core.outcome import Outcome
 from monoseme.core.protocols import Featurizes
 from monoseme.core.rows import RowSource
 from monoseme.core.stats import merged
