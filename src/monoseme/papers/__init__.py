@@ -13,6 +13,7 @@ __all__ = ["PAPERS", "find"]
 # what can be reproduced: the file of claims, and the module beside it whose `recipe` measures them
 PAPERS = {
     "bsf": ("monoseme.papers.bsf", "claims.toml", "manifolds"),
+    "bsf-blocks": ("monoseme.papers.bsf", "blocks.toml", "block_measures"),
     "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),
     "composition": ("monoseme.papers.composition", "claims.toml", "measures"),
     "interaction": ("monoseme.papers.interaction", "claims.toml", "measures"),
