@@ -138,6 +138,18 @@ def test_a_strength_with_a_given_price_is_found() -> None:
     strength, price = matched_strength(lambda s: 0.3 * s**2, 2.7)
     assert strength == pytest.approx(3.0, rel=1e-3)
     assert price == pytest.approx(2.7, rel=1e-3)
+    calls: list[float] = []
+
+    def counted(s: float) -> float:
+        calls.append(s)
+        return 0.3 * s**2
+
+    strength, price = matched_strength(counted, 2.7, tolerance=0.01)
+    assert strength == pytest.approx(3.0, rel=0.011)
+    assert price >= 2.7
+    assert len(calls) < 14
+    assert matched_strength(lambda s: s if s < 1 else 5.0, 2.7)[0] == pytest.approx(1.0, rel=1e-3)  # a jump
+    check_refused(lambda: matched_strength(lambda s: s, 1.0, tolerance=0.0), "tolerance")
     check_refused(lambda: matched_strength(lambda s: min(s, 0.5), 0.6, most=10), "wanted")
     check_refused(lambda: matched_strength(lambda s: s, 0.0), "wanted")
 

@@ -20,8 +20,6 @@ from monoseme.core.stats import mean_of
 
 __all__ = ["Effects", "Naturalness", "effects", "matched_strength", "naturalness"]
 
-HALVINGS = 40
-
 
 @dataclass(frozen=True, eq=False)
 class Effects:
@@ -75,7 +73,9 @@ def effects(before: Float[Tensor, "n C"], after: Float[Tensor, "n C"], wanted: I
     )
 
 
-def matched_strength(price: Callable[[float], float], wanted: float, most: float = 1e3) -> tuple[float, float]:
+def matched_strength(
+    price: Callable[[float], float], wanted: float, most: float = 1e3, tolerance: float = 1e-4
+) -> tuple[float, float]:
     """The smallest strength found whose price is `wanted`, and the price it has (the certificate).
 
     Parameters
@@ -84,6 +84,8 @@ def matched_strength(price: Callable[[float], float], wanted: float, most: float
         Strength → price; 0 at 0, growing at least until it first reaches `wanted`.
     most
         Strength beyond which is not looked.
+    tolerance
+        Relative, of the strength.
 
     Raises
     ------
@@ -92,17 +94,17 @@ def matched_strength(price: Callable[[float], float], wanted: float, most: float
     """
     if not wanted > 0:
         raise refuse("wanted", "be positive", wanted, "0.1 nats is a start.")
-    high = 1e-3
-    while price(high) < wanted:
-        high *= 2
+    if not 0 < tolerance < 1:
+        raise refuse("tolerance", "lie inside 0…1", tolerance, "1e-4 is the default.")
+    low, high = 0.0, 1e-3
+    while (there := price(high)) < wanted:
+        # small pushes cost their square, so this lands near; at most 8 times as far, so as not to pass the first reach
+        low, high = high, high * (8.0 if there <= 0 else min(max((wanted / there) ** 0.5, 1.05), 8.0))
         if high > most:
             raise refuse("wanted", f"be reached below a strength of {most:g}", wanted, "Choose a smaller price.")
-    low = 0.0
-    for _ in range(HALVINGS):
+    while high - low > tolerance * high:
         middle = (low + high) / 2
         low, high = (middle, high) if price(middle) < wanted else (low, middle)
-        if high - low <= 1e-4 * high:
-            break
     return high, price(high)
 
 

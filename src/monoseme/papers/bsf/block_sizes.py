@@ -7,6 +7,7 @@ those of the fit stand the same numbers of its own directions dealt at random to
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
@@ -19,17 +20,16 @@ from monoseme.evaluation import dimension, evaluate, shuffled_blocks, smoothness
 from monoseme.evaluation.code_sums import code_sums
 from monoseme.evaluation.description_length import HORIZON, lengths
 from monoseme.evaluation.dimension import RANKS
-from monoseme.featurizers import Featurizer, build, fit
+from monoseme.featurizers import Featurizer, build
+from monoseme.papers.bsf.tuned import BATCH, PILOT, RATES, STEPS, tuned
 from monoseme.store import ActivationStore
 
-__all__ = ["ACTIVE", "FLOORS", "PROTOCOL", "RATES", "SIZES", "SPARSITIES", "WIDTHS", "measure", "points"]
+__all__ = ["ACTIVE", "FLOORS", "PROTOCOL", "SIZES", "SPARSITIES", "WIDTHS", "measure", "points"]
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 ACTIVE, WIDTHS = 48, (1536, 3072)  # active dimensions k·b, and directions G·b: divisible by every size
 SPARSITIES = {"vision": (24, 48, 96), "text": (24, 48)}  # active dimensions tried at the first width
 FLOORS = (0.01, 0.05, 0.1, 0.2)
-RATES = (3e-3, 1e-2, 3e-2)
-STEPS, PILOT, BATCH = 480, 80, 2048
 SEEDS = {"vision": (0, 1, 2), "text": (0,)}  # of b = 1 and 3 at the first width
 
 PROTOCOL = {"steps": STEPS, "pilot": PILOT, "batch": BATCH, "rates": list(RATES), "horizon": HORIZON}
@@ -66,40 +66,27 @@ def measure(point: Mapping[str, Any], folder: Path, *, stores: str) -> dict[str,
     store = ActivationStore.open(Path(stores) / f"{point['model']}-{point['weights']}")
     train, test = store.rows("train"), store.rows("test")
     grid = _grid(store)
-    rate, margin = _rate(point, train, store.rows("validation"))
-    featurizer = _fitted(point, train, STEPS, rate, folder / "fit")
+    make = functools.partial(_make, point, train.d_in)
+    seed, held = point["draw"], store.rows("validation")
+    featurizer, rate, margin = tuned(make, train, held, folder / "fit", seed=seed)
     found: dict[str, Any] = {"lr": rate, "lr_margin": margin}
     numbers = evaluate(featurizer, test)
     found |= {name: numbers[name] for name in ("fvu", "l0", "dead_share")}
     found |= _of(featurizer, test, grid, FLOORS)
     if point["block_size"] > 1:
-        dealt = _of(shuffled_blocks(featurizer, seed=point["draw"]), test, grid, FLOORS[-1:])
+        dealt = _of(shuffled_blocks(featurizer, seed=seed), test, grid, FLOORS[-1:])
         return found | {f"shuffled {name}": value for name, value in dealt.items()}
     for b in SIZES[1:]:  # scalar latents dealt to blocks: what a block saves without having been learned
         if featurizer.n_blocks % b == 0 and point["width"] in WIDTHS:
-            dealt = _of(shuffled_blocks(featurizer, b, seed=point["draw"]), test, grid, FLOORS[-1:])
+            dealt = _of(shuffled_blocks(featurizer, b, seed=seed), test, grid, FLOORS[-1:])
             found |= {f"dealt {b} {name}": value for name, value in dealt.items()}
     return found
 
 
-def _fitted(point: Mapping[str, Any], train: RowSource, steps: int, lr: float, out: Path | None) -> Featurizer:
+def _make(point: Mapping[str, Any], d_in: int) -> Featurizer:
     sizes = {name: point[name] for name in ("n_blocks", "block_size", "k")}
-    if point["species"] == "BlockTopK" and point["block_size"] == 1:
-        sizes["sign"] = "free"  # the paper's scalar code is signed
-    featurizer = build(point["species"], {"d_in": train.d_in, **sizes, "seed": point["draw"]})
-    options: dict[str, Any] = {"batch_size": BATCH, "lr": lr, "aux": "dead", "seed": point["draw"]}
-    fit(featurizer, train, steps=steps, out=out, **options)
-    return featurizer
-
-
-def _rate(point: Mapping[str, Any], train: RowSource, held: RowSource) -> tuple[float, float]:
-    """The rate with the least FVU on validation rows after a short fit, and how much worse the next best is."""
-    losses = {}
-    for rate in RATES:
-        fvu = evaluate(_fitted(point, train, PILOT, rate, None), held)["fvu"].value
-        losses[rate] = float("inf") if fvu is None else fvu
-    order = sorted(losses, key=lambda rate: losses[rate])
-    return order[0], losses[order[1]] - losses[order[0]]
+    # a scalar BlockTopK is signed, as the paper's SAE is
+    return build(point["species"], {"d_in": d_in, **sizes, "seed": point["draw"]})
 
 
 def _of(featurizer: Featurizes, test: RowSource, grid: tuple[int, int], floors: tuple[float, ...]) -> dict[str, Any]:
