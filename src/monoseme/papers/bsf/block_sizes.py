@@ -1,6 +1,6 @@
 """Description length, dimension and smoothness over block sizes at equal active dimensions, with their controls.
 
-A trial is one fit on one harvested store. It chooses its learning rate itself, by a short fit at each of a few rates,
+A trial is one fit on one harvested store. It chooses its learning rate itself, by a whole fit at each of a few rates,
 scored on the validation rows; so every size, variant and control is tuned alike. All numbers are on test rows. Beside
 those of the fit stand the same numbers of its own directions dealt at random to blocks of the same size.
 """
@@ -21,7 +21,7 @@ from monoseme.evaluation.code_sums import code_sums
 from monoseme.evaluation.description_length import HORIZON, lengths
 from monoseme.evaluation.dimension import RANKS
 from monoseme.featurizers import Featurizer, build
-from monoseme.papers.bsf.tuned import BATCH, PILOT, RATES, STEPS, tuned
+from monoseme.papers.bsf.tuned import BATCH, RATES, STEPS, tuned
 from monoseme.store import ActivationStore
 
 __all__ = ["ACTIVE", "FLOORS", "PROTOCOL", "SIZES", "SPARSITIES", "WIDTHS", "measure", "points"]
@@ -32,7 +32,7 @@ SPARSITIES = {"vision": (24, 48, 96), "text": (24, 48)}  # active dimensions tri
 FLOORS = (0.01, 0.05, 0.1, 0.2)
 SEEDS = {"vision": (0, 1, 2), "text": (0,)}  # of b = 1 and 3 at the first width
 
-PROTOCOL = {"steps": STEPS, "pilot": PILOT, "batch": BATCH, "rates": list(RATES), "horizon": HORIZON}
+PROTOCOL = {"steps": STEPS, "batch": BATCH, "rates": list(RATES), "horizon": HORIZON}
 
 Point = dict[str, Any]
 
