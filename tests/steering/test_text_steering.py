@@ -65,6 +65,7 @@ def test_topic_tokens_are_its_words_in_any_case() -> None:
 def test_equal_price_and_a_direction_towards_the_words_wins() -> None:
     net = model()
     rest, prompts = rest_of(net), given(net)
+    assert isinstance(net.module, Llama)
     aim = net.module.embed.weight[WORDS].double().mean(0)
     random = t.random_directions(D, 6, seed=0)
     f = TopK(D, 20, k=3, seed=1)
@@ -78,7 +79,8 @@ def test_equal_price_and_a_direction_towards_the_words_wins() -> None:
     for name in ways:
         assert found[f"{name} 0.05 kl"] == pytest.approx(0.05, rel=0.05)
     assert found["block - random 0.05"].low > 0
-    none = t.outcome_of(*(t.logits(rest, prompts, None, 0.0),) * 2, WORDS, prompts)
+    same = t.logits(rest, prompts, None, 0.0)
+    none = t.outcome_of(same, same, WORDS, prompts)
     assert float(np.abs(none["target"]).max()) == 0
     assert none["loss"] == pytest.approx(none["loss_before"])
 

@@ -117,7 +117,7 @@ def _matched(table: Sequence[Row], rough: Mapping[str, Any]) -> float:
     both = (rough, {"block_size": 4})
     maps = [[_at(table, f"maps at {2**i}", where) for i in range(OCTAVES)] for where in both]
     tv = [[_at(table, f"tv at {2**i}", where) for i in range(OCTAVES)] for where in both]
-    weight = np.minimum(*maps)
+    weight = np.minimum(maps[0], maps[1])
     return float((weight * tv[0]).sum() / (weight * tv[1]).sum()) if weight.any() else float("nan")
 
 

@@ -8,7 +8,7 @@ anew. A trial is one network and one seed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def tuning(f: Featurizes, rows: Float[Tensor, "n 4 d"]) -> Float64[np.ndarray, "
 def _ring(
     fitted: Mapping[str, Featurizes], drawn: Float[Tensor, "n 4 d"], theta: Float64[np.ndarray, " n"]
 ) -> dict[str, Any]:
-    units: dict[str, Sequence[Float64[np.ndarray, "n b"]]] = {name: tuning(f, drawn) for name, f in fitted.items()}
+    units = {name: tuning(f, drawn) for name, f in fitted.items()}
     units["neurons"] = drawn.double().mean(1).T[:, :, None].numpy()
     live = {name: [unit for unit in all_ if np.ptp(unit, axis=0).max() > 0] for name, all_ in units.items()}
     few = {name: [unit[::EVERY] for unit in some] for name, some in live.items() if some}

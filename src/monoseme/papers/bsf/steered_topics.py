@@ -17,6 +17,7 @@ from monoseme.core.outcome import Outcome
 from monoseme.core.stats import mean_of
 from monoseme.featurizers import Featurizer, build
 from monoseme.models import HookedModel, ModelFacts, open_model
+from monoseme.models.llama import Llama
 from monoseme.papers.bsf import text_steering as t
 from monoseme.papers.bsf.tuned import tuned
 from monoseme.records import Claims
@@ -65,6 +66,7 @@ def measure(point: Mapping[str, Any], folder: Path, *, work: str) -> dict[str, A
     fitted = featurizers(ActivationStore.open(Path(work) / "stores" / "text-pretrained"), Path(work) / "text-fits")
     model = open_model(about["model"])
     assert model.facts.tokenizer is not None
+    assert isinstance(model.module, Llama)
     wanted = t.topic_tokens(model.facts.tokenizer, about["topics"][point["topic"]])
     length, positions, many = about["prompt_tokens"], about["positions"], about["tune"] + about["judged"]
     given = t.prompts(model, about["at"], length, positions, many)
