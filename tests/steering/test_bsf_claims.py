@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.composition.refusals import check_refused
 
 from monoseme.core.outcome import Outcome
+from monoseme.learning import SweepResult
+from monoseme.learning.points import Trial
+from monoseme.learning.results import TrialResult
 from monoseme.papers import find
+from monoseme.papers.bsf.block_charts import block_record, write_block_pages
 from monoseme.papers.bsf.block_measures import OCTAVES, of_model, one
 from monoseme.papers.bsf.block_sizes import FLOORS, SIZES, points
 from monoseme.papers.bsf.curve_measures import of_curves
@@ -135,3 +140,17 @@ def test_the_least_advantage_over_topics_decides(gain: float, above: bool) -> No
     low = found["text/least_low/latent"].value
     assert low is not None
     assert (low > 0) == above
+
+
+def test_the_page_of_block_sizes_keeps_fits_and_controls_apart(tmp_path: Path) -> None:
+    rows = tuple(
+        TrialResult(Trial(point, 0), "done", {"total 0.2": Outcome("total", 100.0, "bits/row", 90.0, 110.0)})
+        for point in points("text")
+    )
+    made = SweepResult(rows, {}, tmp_path)
+    chart = block_record(made, "text").scatters[0]
+    assert len(chart.points) == sum(1 + (point["block_size"] > 1) for point in points("text"))
+    bits = chart.columns.index("bits a row (paper)")
+    assert {point.values[bits].known for point in chart.points if "shuffled" in point.series} == {False}
+    index = write_block_pages(made, "text", tmp_path / "shown")
+    assert "Block sizes: text" in index.read_text()
