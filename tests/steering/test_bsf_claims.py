@@ -148,9 +148,12 @@ def test_the_page_of_block_sizes_keeps_fits_and_controls_apart(tmp_path: Path) -
         for point in points("text")
     )
     made = SweepResult(rows, {}, tmp_path)
-    chart = block_record(made, "text").scatters[0]
-    assert len(chart.points) == sum(1 + (point["block_size"] > 1) for point in points("text"))
-    bits = chart.columns.index("bits a row (paper)")
-    assert {point.values[bits].known for point in chart.points if "shuffled" in point.series} == {False}
+    record = block_record(made, "text")
+    assert len(record.comparisons[0].rows) == sum(1 + (point["block_size"] > 1) for point in points("text"))
+    own, fits = record.scatters
+    assert len(fits.points) == len(points("text"))
+    bits = own.columns.index("bits a row (paper)")
+    assert {point.values[bits].known for point in own.points if "shuffled" in point.series} == {False}
+    assert {point.series.split(", ")[2] for point in own.points} == {"1536 wide"}
     index = write_block_pages(made, "text", tmp_path / "shown")
     assert "Block sizes: text" in index.read_text()

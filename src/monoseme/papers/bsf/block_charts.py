@@ -10,6 +10,7 @@ from monoseme.core.outcome import Outcome, unknown
 from monoseme.explorer.static import write_pages
 from monoseme.learning import SweepResult
 from monoseme.learning.numbers import as_outcome
+from monoseme.papers.bsf.block_measures import DEFAULTS
 from monoseme.papers.bsf.block_sizes import SIZES
 from monoseme.records import Comparison, RunRecord, Scatter, ScatterPoint
 
@@ -49,7 +50,14 @@ def block_record(result: SweepResult, model: str) -> RunRecord:
     points = tuple(point for row in result.rows for point in _points(row.trial.settings, row.numbers))
     points = tuple(sorted(points, key=lambda p: (p.series, p.strand, p.values[0].value)))
     columns = ("block size", *NUMBERS)
-    chart = Scatter("Along the block size", columns, points, "block size", "bits a row (paper)", NOTES[2])
+    main = _name(DEFAULTS)
+    own = tuple(p for p in points if p.series.startswith(main) or p.series == _name({**DEFAULTS, "weights": "random"}))
+    fits = tuple(p for p in points if not p.series.endswith(("shuffled", "dealt")))
+    axes = {"x": "block size", "y": "bits a row (paper)"}
+    charts = (
+        Scatter("Fits and their controls", columns, own, note=NOTES[2], **axes),
+        Scatter("Widths, active dimensions, variants", columns, fits, **axes),
+    )
     table = Comparison(
         "Every fit and control",
         ("series", *columns),
@@ -57,12 +65,16 @@ def block_record(result: SweepResult, model: str) -> RunRecord:
         "Intervals: over samples (jackknife for bits and ranks).",
     )
     facts = {"model": model, "fits": str(len(result.rows)), "failed": str(len(result.failures))}
-    return RunRecord(f"Block sizes: {model}", "sweep", facts, comparisons=(table,), scatters=(chart,), notes=NOTES[:2])
+    return RunRecord(f"Block sizes: {model}", "sweep", facts, comparisons=(table,), scatters=charts, notes=NOTES[:2])
+
+
+def _name(settings: Mapping[str, Any]) -> str:
+    return f"{settings['species']}, {settings['weights']}, {settings['width']} wide, {settings['active']} active"
 
 
 def _points(settings: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[ScatterPoint]:
     """The fit; its own directions shuffled; of scalars, what they give dealt to every size."""
-    series = f"{settings['species']}, {settings['weights']}, {settings['width']} wide, {settings['active']} active"
+    series = _name(settings)
     b = settings["block_size"]
     found = [_point(series, b, "", numbers, settings["draw"])]
     if b > 1:
