@@ -11,6 +11,7 @@ from monoseme.core.rows import ArrayRows, Batch
 from monoseme.core.seeds import generator
 from monoseme.evaluation import gallery
 from monoseme.evaluation.block_numbers import NOT_COMPUTED
+from monoseme.evaluation.dimension import RANKS
 from monoseme.evaluation.place import principal_frame
 
 GRIDS = {"cat": (2, 3), "dog": (1, 4), "owl": (3, 3)}
@@ -112,9 +113,15 @@ def test_rank_and_smoothness_are_those_of_the_dense_codes(cards, featurizer, x):
             made = (z[fires] - z[fires].mean(0)) @ featurizer.atoms[card.block]
             values = np.linalg.svd(made.numpy(), compute_uv=False)[:4] ** 2
             share = values / values.sum()
-            assert named["effective_rank"].value == pytest.approx(float(np.exp(-(share * np.log(share)).sum())))
+            effective = float(np.exp(-(share * np.log(share)).sum()))
+            assert named["effective_rank"].value == pytest.approx(effective)
+            assert named["utilisation"].value == pytest.approx(effective / 4)
+            assert named["stable_rank_codes"].value == pytest.approx(1 / share[0])
+            assert named["stable_rank_covariance"].value == pytest.approx(np.square(share).sum() / share[0] ** 2)
+            assert named["participation_ratio"].value == pytest.approx(1 / np.square(share).sum())
         else:
-            assert named["effective_rank"].value is None
+            assert {named[name].value for name in RANKS} == {None}
+            assert "8 are needed" in named["utilisation"].note
         energies = []
         for name, (height, width) in GRIDS.items():
             part = z[starts[name] : starts[name] + height * width].norm(dim=1).reshape(height, width).numpy()

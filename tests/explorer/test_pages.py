@@ -26,6 +26,7 @@ from monoseme.records import (
     Claims,
     Comparison,
     Curve,
+    FilmStrip,
     Histogram,
     OutcomeGroup,
     RunRecord,
@@ -118,6 +119,7 @@ def evil_record() -> RunRecord:
         samples={EVIL: SampleView(tokens=(EVIL, EVIL), label=EVIL)},
         notes=(EVIL,),
         scatters=(Scatter(EVIL, (EVIL,), (ScatterPoint(EVIL, EVIL, (bad,), EVIL),), EVIL, EVIL, EVIL),),
+        films=(FilmStrip(EVIL, ((EVIL, np.zeros((2, 3, 4, 3), np.uint8)),), EVIL),),
     )
 
 

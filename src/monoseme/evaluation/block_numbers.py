@@ -32,7 +32,7 @@ def block_numbers(
     dict
         For every block: ``density`` (share of rows), ``energy_share`` (Σ‖z_g D_g‖² over that of all blocks),
         ``mean_presence`` and ``max_presence`` (‖z_g‖ where it fires), ``reach`` (share of samples in which it fires
-        anywhere), ``effective_rank`` and ``smoothness`` (see `block_shape`); then the numbers whose rooms are not
+        anywhere), dimensions and ``smoothness`` (see `block_shape`); then the numbers whose rooms are not
         built yet, unknown.
     """
     fired = _per_sample(entries, wanted, np.ones(len(entries.blocks)))

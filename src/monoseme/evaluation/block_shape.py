@@ -8,7 +8,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from monoseme.core.outcome import Outcome, unknown
-from monoseme.evaluation.dimension import FEWEST, ranks
+from monoseme.evaluation.dimension import FEWEST, RANKS, UNITS, ranks
 from monoseme.evaluation.entries import Entries
 from monoseme.evaluation.smoothness import dirichlet
 
@@ -16,25 +16,30 @@ __all__ = ["block_shape"]
 
 
 def block_shape(entries: Entries, atoms: Float64[Tensor, "G b d"], block: int) -> tuple[Outcome, ...]:
-    """``effective_rank`` of the contributions where the block fires, 1…b; ``smoothness``, Dirichlet energy of its maps.
+    """Dimensions of the contributions where the block fires (`RANKS`, each 1…b); ``smoothness`` of its maps.
 
-    A map is the presence at every token of a sample, with norm 1; its energy is the sum of squared differences of
+    A block of one dimension has only ``effective_rank``: the others say the same. Smoothness is a Dirichlet energy: a map is the presence at every token of a sample, with norm 1; its energy is the sum of squared differences of
     neighbours, the mean over samples where the block fires; lower is smoother, 4 is single tokens apart.
     """
     mine = entries.by_block[block]
-    return (_rank(entries.values[mine], atoms[block]), _smooth(entries, mine))
+    return (*_ranks(entries.values[mine], atoms[block]), _smooth(entries, mine))
 
 
-def _rank(values: Float64[np.ndarray, "m b"], atoms: Float64[Tensor, "b d"]) -> Outcome:
+def _ranks(values: Float64[np.ndarray, "m b"], atoms: Float64[Tensor, "b d"]) -> tuple[Outcome, ...]:
     m, b = values.shape
+    names = RANKS if b > 1 else ("effective_rank",)
+    units = {name: UNITS.get(name, "dims") for name in names}
     if m < FEWEST * b:
-        return unknown("effective_rank", "dims", f"it fires {m} times; {FEWEST * b} are needed")
+        return tuple(unknown(n, unit, f"it fires {m} times; {FEWEST * b} are needed") for n, unit in units.items())
     made = torch.from_numpy(values - values.mean(0)) @ atoms
     spectrum = torch.linalg.eigvalsh(made @ made.T if m < len(atoms[0]) else made.T @ made).clamp(min=0)[-b:]
     if float(spectrum.max()) <= 0:
-        return unknown("effective_rank", "dims", "its codes do not vary")
-    value = float(ranks(spectrum[None])["effective_rank"][0])
-    return Outcome("effective_rank", value, "dims", n=m, n_unit="rows", note=f"of its contributions, of {b}")
+        return tuple(unknown(name, unit, "its codes do not vary") for name, unit in units.items())
+    found = ranks(spectrum[None])
+    note = f"of its contributions, of {b}"
+    return tuple(
+        Outcome(name, float(found[name][0]), unit, n=m, n_unit="rows", note=note) for name, unit in units.items()
+    )
 
 
 def _smooth(entries: Entries, mine: np.ndarray) -> Outcome:

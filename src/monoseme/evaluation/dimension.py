@@ -23,7 +23,7 @@ from monoseme.evaluation.code_sums import CodeSums, code_sums, jackknife
 from monoseme.evaluation.description_length import contribution_spectrum
 from monoseme.evaluation.evaluate import table
 
-__all__ = ["RANKS", "Dimension", "dimension", "ranks"]
+__all__ = ["FEWEST", "RANKS", "UNITS", "Dimension", "dimension", "ranks"]
 
 FEWEST = 2  # firings a dimension of the block, below which a covariance says nothing
 UNITS = {"utilisation": "share"}

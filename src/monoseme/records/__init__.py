@@ -5,6 +5,7 @@ from monoseme.records.certificates import CertificateTable as CertificateTable
 from monoseme.records.certificates import FeatureColumns as FeatureColumns
 from monoseme.records.certificates import PairPoints as PairPoints
 from monoseme.records.claims import Claims as Claims
+from monoseme.records.film import FilmStrip as FilmStrip
 from monoseme.records.heat import Heat
 from monoseme.records.reproduce import Reproduction as Reproduction
 from monoseme.records.reproduce import reproduce as reproduce
@@ -24,6 +25,7 @@ __all__ = [
     "Comparison",
     "Curve",
     "FeatureColumns",
+    "FilmStrip",
     "Heat",
     "Histogram",
     "OutcomeGroup",

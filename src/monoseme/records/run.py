@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from monoseme.core.cards import BlockCard
 from monoseme.core.errors import refuse
@@ -14,12 +14,14 @@ from monoseme.core.files import read_json, sha256, write_json, write_tensors
 from monoseme.core.outcome import Outcome
 from monoseme.core.parse import Entry
 from monoseme.records.cards import pack_cards, unpack_cards
+from monoseme.records.film import FilmStrip, film_json, read_film
 from monoseme.records.heat import Heat, heat_json, read_heat
 from monoseme.records.scatter import Scatter, read_scatter, scatter_json
 
 __all__ = ["Comparison", "Curve", "Histogram", "OutcomeGroup", "RunRecord", "SampleView", "relative_path"]
 
 VERSION = 1
+T = TypeVar("T")
 RECORD, CARDS = "record.json", "cards.safetensors"
 
 
@@ -137,6 +139,8 @@ class RunRecord:
         Short texts in the order to show them: model, hook, data, split, featurizer, sizes.
     outcomes, comparisons, curves, histograms, scatters, heats
         Numbers, tables and charts.
+    films
+        Walks in pictures.
     cards
         One card a block.
     samples
@@ -157,6 +161,7 @@ class RunRecord:
     notes: tuple[str, ...] = ()
     scatters: tuple[Scatter, ...] = ()
     heats: tuple[Heat, ...] = ()
+    films: tuple[FilmStrip, ...] = ()
 
     def save(self, folder: Path | str) -> Path:
         """Write record.json and cards.safetensors into `folder`; other files there are left alone.
@@ -193,6 +198,7 @@ class RunRecord:
             "notes": list(self.notes),
             "scatters": [scatter_json(scatter) for scatter in self.scatters],
             "heats": [heat_json(heat) for heat in self.heats],
+            "films": [film_json(film) for film in self.films],
         }
 
     @classmethod
@@ -229,9 +235,15 @@ class RunRecord:
             samples={name: _sample(entry) for name, entry in root.fields("samples")},
             notes=tuple(root.get("notes", list)),
             # records written before there were any
-            scatters=tuple(map(read_scatter, root.items("scatters"))) if "scatters" in root.mapping() else (),
-            heats=tuple(map(read_heat, root.items("heats"))) if "heats" in root.mapping() else (),
+            scatters=_since(root, "scatters", read_scatter),
+            heats=_since(root, "heats", read_heat),
+            films=_since(root, "films", read_film),
         )
+
+
+def _since(root: Entry, key: str, read: Callable[[Entry], T]) -> tuple[T, ...]:
+    """Entries of a list that older records do not have."""
+    return tuple(map(read, root.items(key))) if key in root.mapping() else ()
 
 
 def _finite_json(values: Sequence[float]) -> list[float | None]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from monoseme.core.outcome import Outcome
 from monoseme.explorer.static.charts import curve_chart, histogram_chart
+from monoseme.explorer.static.film import film_figure
 from monoseme.explorer.static.heat import heat_figure
 from monoseme.explorer.static.numbers import cell, folded, outcome_tile, pager, spoken, whisker_domain
 from monoseme.explorer.static.scatter import scatter_figure
@@ -23,6 +24,7 @@ def overview_page(record: RunRecord) -> Html:
     sections = [
         _section("numbers", "Numbers", [outcome_group(group) for group in record.outcomes]),
         _section("scatters", "Charts", [scatter_figure(scatter, i) for i, scatter in enumerate(record.scatters)]),
+        _section("films", "Film strips", [film_figure(film, i) for i, film in enumerate(record.films)]),
         _section("comparisons", "Comparisons", [_table(table) for table in record.comparisons]),
         _section("curves", "Curves", _charts(record)),
         _section("matrices", "Matrices", [heat_figure(heat, i) for i, heat in enumerate(record.heats)]),

@@ -16,6 +16,7 @@ from monoseme.explorer.static.certificate import certificate_page
 from monoseme.explorer.static.certificate_data import SHARD as REASONS
 from monoseme.explorer.static.certificate_data import certificate_index, named_by, reason_shard
 from monoseme.explorer.static.claims import claims_page
+from monoseme.explorer.static.film import film_files
 from monoseme.explorer.static.heat import heat_png
 from monoseme.explorer.static.network import network_page
 from monoseme.explorer.static.overview import block_page, overview_page
@@ -67,13 +68,7 @@ def write_pages(record: RunRecord, out: Path | str, thumbnails: Thumbnails | Pat
             pictures = _write_pictures(record, folder, thumbnails)
             _write_page(folder / "block.html", block_page(record))
             _write_data(record, folder / "data", pictures)
-        if record.scatters:
-            (folder / "data").mkdir(exist_ok=True)
-            scripts = "".join(scatter_script(scatter, i) for i, scatter in enumerate(record.scatters))
-            (folder / "data" / "scatters.js").write_text(scripts, encoding="ascii")
-        for i, heat in enumerate(record.heats):
-            (folder / "data").mkdir(exist_ok=True)
-            (folder / "data" / f"heat-{i}.png").write_bytes(heat_png(heat))
+        _write_charts(record, folder / "data")
     return Path(out) / "index.html"
 
 
@@ -145,6 +140,20 @@ def _write_data(record: RunRecord, folder: Path, pictures: Mapping[str, str]) ->
     for number, start in enumerate(range(0, len(record.cards), SHARD)):
         part = shard(record.cards[start : start + SHARD], numbers)
         (folder / f"{number}.js").write_text(script("add", number, part), encoding="ascii")
+
+
+def _write_charts(record: RunRecord, folder: Path) -> None:
+    if record.scatters or record.heats or record.films:
+        folder.mkdir(exist_ok=True)
+    if record.scatters:
+        scripts = "".join(scatter_script(scatter, i) for i, scatter in enumerate(record.scatters))
+        (folder / "scatters.js").write_text(scripts, encoding="ascii")
+    for i, heat in enumerate(record.heats):
+        (folder / f"heat-{i}.png").write_bytes(heat_png(heat))
+    for i, film in enumerate(record.films):
+        (folder / f"film-{i}").mkdir()
+        for name, content in film_files(film, i):
+            (folder.parent / name).write_bytes(content)
 
 
 def _write_pictures(record: RunRecord, folder: Path, thumbnails: Thumbnails | Path | str | None) -> dict[str, str]:
