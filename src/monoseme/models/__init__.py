@@ -1,7 +1,7 @@
 """Opening a model and reaching inside it.
 
 Reading order: `facts`, `layout`, `probe`, `hooked`, `vit`, `dinov2_saliency`, `llama`, `byte_bpe`, `smollm2`,
-`efficientnet`, `hugging`, `open`.
+`efficientnet`, `state`, `inception`, `hugging`, `open`.
 """
 
 from monoseme.models.facts import ModelFacts, TokenGrid, Tokenizer
