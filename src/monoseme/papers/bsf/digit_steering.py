@@ -2,12 +2,12 @@
 
 A stand-in for SDXL. The model learns digits with a planted rotation, thickness and hue. Blocks, an SAE's latents and
 random directions push at the same hook in the same steps, each as far as moves the target by the same amount; then the
-other attributes are compared. Unit and direction are chosen on other noises than those that are judged.
+other attributes are compared. Unit and direction are chosen on other noises than those that are judged (`walked_digits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,22 @@ from monoseme.models.diffusion import UNet, denoising_loss, sample_pictures
 from monoseme.steering import Direction, steer
 from monoseme.worlds.digits import DIGITS, digits, read_digits
 
-__all__ = ["ATTRIBUTES", "HOOK", "Denoising", "Push", "harvested", "moved", "pictures", "read", "trained"]
+__all__ = [
+    "ATTRIBUTES",
+    "HOOK",
+    "Denoising",
+    "Way",
+    "change",
+    "foretelling",
+    "harvested",
+    "mean_codes",
+    "moved",
+    "pictures",
+    "push",
+    "read",
+    "targets",
+    "trained",
+]
 
 SIDE, CHANNELS, HOOK = 16, 32, "mid1"
 STEPS, STEERED = 16, range(10)  # of the sampler; those in which it is steered
@@ -111,21 +126,40 @@ def harvested(model: HookedModel, n: int, seed: int) -> tuple[Float[Tensor, "n s
 
 
 @dataclass(frozen=True, eq=False)
-class Push:
-    """A way to push: a direction of activations, and the R² with which it foretells the attribute (NaN: not chosen)."""
+class Way:
+    """A way to move the pictures: ``moves(strength)`` is what `steer` is to do in the steered steps.
+
+    Attributes
+    ----------
+    name, unit
+        How, and of which block or latent (-1: none).
+    moves
+        Strength → arguments of `steer` after the hook.
+    r2
+        With which the unit's mean code foretells the attribute (NaN: not chosen by it).
+    """
 
     name: str
-    vector: Float[Tensor, " d"]
-    r2: float
-    unit: int = -1
+    unit: int
+    moves: Callable[[float], dict[str, Any]]
+    r2: float = float("nan")
 
 
-def best_block(f: Featurizer, acts: Float[Tensor, "n s T d"], values: Float64[np.ndarray, "n m"], name: str) -> Push:
-    """The block whose mean code foretells the attribute best by a linear fit, and the direction of that inside it."""
-    n = len(acts)
-    means = torch.stack([_mean_codes(f, one.flatten(0, 1)) for one in acts]).numpy()  # (n, G, b)
-    wanted = values - values.mean(0)
-    best: tuple[float, int, np.ndarray] = (-np.inf, -1, np.zeros(means.shape[2]))
+def push(name: str, vector: Float[Tensor, " d"], unit: int = -1, r2: float = float("nan")) -> Way:
+    """Add a direction of norm 1, times the strength, everywhere."""
+    one = (vector / vector.norm()).float()
+    return Way(name, unit, lambda strength: {"what": Direction(one, strength)}, r2)
+
+
+def foretelling(
+    means: Float64[np.ndarray, "n G b"], wanted: Float64[np.ndarray, "n m"], many: int
+) -> list[tuple[int, float, Float64[np.ndarray, " b"]]]:
+    """Of the units whose mean codes foretell the attribute best by a ridge fit: number, R², and the code that goes up.
+
+    That code is the covariance with the first column: towards where the attribute is larger.
+    """
+    wanted = wanted - wanted.mean(0)
+    found = []
     for g in range(means.shape[1]):
         z = means[:, g] - means[:, g].mean(0)
         if not np.any(z):
@@ -133,12 +167,13 @@ def best_block(f: Featurizer, acts: Float[Tensor, "n s T d"], values: Float64[np
         ridge = 1e-3 * np.square(z).sum() / z.shape[1] * np.eye(z.shape[1])
         w = np.linalg.solve(z.T @ z + ridge, z.T @ wanted)
         r2 = 1 - np.square(wanted - z @ w).sum() / np.square(wanted).sum()
-        if r2 > best[0]:
-            # a step of the code that raises the attribute by its covariance: towards where it is larger
-            best = (float(r2), g, (z.T @ wanted)[:, 0] / n)
-    code = torch.from_numpy(best[2]).double()
-    vector = code @ f.atoms[best[1]].double()
-    return Push(name, vector / vector.norm(), best[0], best[1])
+        found.append((g, float(r2), (z.T @ wanted)[:, 0] / len(z)))
+    return sorted(found, key=lambda one: -one[1])[:many]
+
+
+def mean_codes(f: Featurizer, acts: Float[Tensor, "n s T d"]) -> Float64[np.ndarray, "n G b"]:
+    """Mean code of every block in every picture, over steered steps and tokens."""
+    return torch.stack([_mean_codes(f, one.flatten(0, 1)) for one in acts]).numpy()
 
 
 def _mean_codes(f: Featurizer, rows: Float[Tensor, "n d"]) -> Float[Tensor, "G b"]:
@@ -167,7 +202,7 @@ def change(
     return np.abs(away)
 
 
-def moved(model: HookedModel, push: Push, strength: float, n: int, seed: int) -> Any:
-    """Attributes after a push."""
-    with steer(model, HOOK, Direction(push.vector.float(), strength), steps=STEERED):
-        return read(pictures(model, n, seed), seed)
+def moved(model: HookedModel, way: Way, strength: float, n: int, seed: int) -> Float[Tensor, "n side side 3"]:
+    """Pictures of the same noises with the edit."""
+    with steer(model, HOOK, **way.moves(strength), steps=STEERED):
+        return pictures(model, n, seed)
