@@ -69,7 +69,8 @@ def steer(
     tokens
         Positions of the hook's tokens: a number, several, or a slice; all by default.
     steps
-        Forward passes since the ``with`` began, counted from 0; all by default.
+        Forward passes since the ``with`` began, counted from 0; all by default. Of a pipeline (`HookedPipeline`):
+        denoising steps of every picture.
 
     Raises
     ------
@@ -78,20 +79,18 @@ def steer(
     """
     change = _change(what, block, to, mode)
     wanted = None if steps is None else set(steps)
-    passes = 0
+    with model.counting() as step:
 
-    def edit(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        nonlocal passes
-        now, passes = passes, passes + 1
-        if wanted is not None and now not in wanted:
-            return x
-        positions = _positions(tokens, x.shape[1])
-        moved = x.clone()
-        moved[:, positions] = x[:, positions] + change(x[:, positions]).to(x.dtype)
-        return moved
+        def edit(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+            if wanted is not None and step() not in wanted:
+                return x
+            positions = _positions(tokens, x.shape[1])
+            moved = x.clone()
+            moved[:, positions] = x[:, positions] + change(x[:, positions]).to(x.dtype)
+            return moved
 
-    with model.edit(at, edit) as edited_model:
-        yield edited_model
+        with model.edit(at, edit) as edited_model:
+            yield edited_model
 
 
 def edited(
