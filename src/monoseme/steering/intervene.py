@@ -19,7 +19,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.protocols import Featurizes
 from monoseme.models import HookedModel
 
-__all__ = ["Direction", "edited", "steer"]
+__all__ = ["Direction", "Tokens", "edited", "positions", "steer"]
 
 MODES = ("replace", "add", "clamp", "ablate")
 Moves = Callable[[Float[Tensor, "n b"]], Float[Tensor, "n b"]]
@@ -87,9 +87,9 @@ def steer(
         def edit(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
             if wanted is not None and step() not in wanted:
                 return x
-            positions = _positions(tokens, x.shape[1])
+            where = positions(tokens, x.shape[1])
             moved = x.clone()
-            moved[:, positions] = x[:, positions] + change(x[:, positions]).to(x.dtype)
+            moved[:, where] = x[:, where] + change(x[:, where]).to(x.dtype)
             return moved
 
         with model.edit(at, edit) as edited_model:
@@ -169,7 +169,8 @@ def _fits(x: Tensor, d: int) -> Tensor:
     return torch.zeros(x.shape, dtype=torch.float64, device=x.device)
 
 
-def _positions(tokens: Tokens, T: int) -> list[int]:
+def positions(tokens: Tokens, T: int) -> list[int]:
+    """Positions among T tokens, as a list; refuses those that are not there."""
     if tokens is None:
         return list(range(T))
     if isinstance(tokens, slice):
