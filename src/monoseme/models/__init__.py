@@ -1,7 +1,7 @@
 """Opening a model and reaching inside it.
 
 Reading order: `facts`, `layout`, `probe`, `hooked`, `vit`, `dinov2_saliency`, `llama`, `byte_bpe`, `smollm2`,
-`efficientnet`, `state`, `inception`, `hugging`, `prompts`, `clock`, `pipelines`, `pipeline_files`, `open`.
+`efficientnet`, `state`, `inception`, `dinov3`, `hugging`, `prompts`, `clock`, `pipelines`, `pipeline_files`, `open`.
 """
 
 from monoseme.models.facts import ModelFacts, TokenGrid, Tokenizer
