@@ -18,7 +18,8 @@ __all__ = ["block_shape"]
 def block_shape(entries: Entries, atoms: Float64[Tensor, "G b d"], block: int) -> tuple[Outcome, ...]:
     """Dimensions of the contributions where the block fires (`RANKS`, each 1…b); ``smoothness`` of its maps.
 
-    A block of one dimension has only ``effective_rank``: the others say the same. Smoothness is a Dirichlet energy: a map is the presence at every token of a sample, with norm 1; its energy is the sum of squared differences of
+    A block of one dimension has only ``effective_rank``: the others say the same. Smoothness is a Dirichlet energy: a
+    map is the presence at every token of a sample, with norm 1; its energy is the sum of squared differences of
     neighbours, the mean over samples where the block fires; lower is smoother, 4 is single tokens apart.
     """
     mine = entries.by_block[block]
