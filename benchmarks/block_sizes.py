@@ -3,8 +3,9 @@
     python -m benchmarks.block_sizes vision|text OUT [--pictures FOLDER]
 
 Harvests the model, and itself with random weights, into OUT/stores, then fits and measures every point on two processes
-of one thread, into OUT/block-sizes-vision or OUT/block-sizes-text. ``monoseme reproduce bsf-blocks`` reads both from
-its work folder. FOLDER is where ``make pictures`` unpacked them.
+of one thread, into OUT/block-sizes-vision or OUT/block-sizes-text, and shows it in OUT/shown-vision or OUT/shown-text.
+``monoseme reproduce bsf-blocks`` reads both sweeps from its work folder. FOLDER is where ``make pictures``
+unpacked them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported, and by the workers
 
 from monoseme.learning import SweepProgress, process_pool, sweep
+from monoseme.papers.bsf.block_charts import write_block_pages
 from monoseme.papers.bsf.block_sizes import PROTOCOL, measure, points
 from monoseme.papers.optimality.real import SETTINGS, store
 from monoseme.store import demo_pictures, python_topics
@@ -49,6 +51,7 @@ def main() -> None:
             about=PROTOCOL,
             progress=tell,
         )
+    print(f"page: {write_block_pages(result, asked.model, asked.out / f'shown-{asked.model}')}")
     print(f"{len(result.rows)} trials, {len(result.failures)} failed, {(time.perf_counter() - start) / 60:.0f} minutes")
 
 

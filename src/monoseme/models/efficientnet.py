@@ -23,7 +23,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.seeds import generator
 from monoseme.models.facts import ModelFacts
 from monoseme.models.hooked import HookedModel
-from monoseme.models.picture import as_pixels
+from monoseme.models.picture import squeezed
 
 __all__ = ["EfficientNetLite0", "open_efficientnet"]
 
@@ -141,11 +141,7 @@ def draw(net: EfficientNetLite0, seed: int) -> None:
 
 def preprocess(picture: Any) -> Float[Tensor, "3 224 224"]:
     """(H, W, 3) uint8 picture to (3, 224, 224): the whole of it, squeezed (bicubic), then (pixel − 127) / 128."""
-    from PIL import Image
-
-    pixels = as_pixels(picture)
-    if pixels.shape[:2] != (SIDE, SIDE):
-        pixels = np.asarray(Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.BICUBIC))
+    pixels = squeezed(picture, SIDE)
     return torch.from_numpy((pixels.transpose(2, 0, 1).astype(np.float32) - 127) / 128)
 
 

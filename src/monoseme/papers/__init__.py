@@ -14,6 +14,8 @@ __all__ = ["PAPERS", "find"]
 PAPERS = {
     "bsf": ("monoseme.papers.bsf", "claims.toml", "manifolds"),
     "bsf-blocks": ("monoseme.papers.bsf", "blocks.toml", "block_measures"),
+    "bsf-curves": ("monoseme.papers.bsf", "curves.toml", "curve_measures"),
+    "bsf-steering": ("monoseme.papers.bsf", "steering.toml", "steering_measures"),
     "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),
     "composition": ("monoseme.papers.composition", "claims.toml", "measures"),
     "interaction": ("monoseme.papers.interaction", "claims.toml", "measures"),

@@ -22,6 +22,8 @@ from monoseme.models import HookedModel
 __all__ = ["Direction", "edited", "steer"]
 
 MODES = ("replace", "add", "clamp", "ablate")
+Moves = Callable[[Float[Tensor, "n b"]], Float[Tensor, "n b"]]
+Code = Float[Tensor, " b"] | np.ndarray | Moves
 Tokens = slice | Sequence[int] | int | None
 
 
@@ -48,7 +50,7 @@ def steer(
     what: Featurizes | Direction,
     *,
     block: int | None = None,
-    to: Float[Tensor, " b"] | np.ndarray | None = None,
+    to: Code | None = None,
     mode: str = "replace",
     tokens: Tokens = None,
     steps: Sequence[int] | None = None,
@@ -62,14 +64,16 @@ def steer(
     what
         A featurizer of this hook, with `block`; or a `Direction`, which is added.
     block, to
-        Which block, and the code w it is moved to, (b,) in the block's coordinates.
+        Which block, and the code w it is moved to, (b,) in the block's coordinates; or a function from the codes where
+        it fires, (n, b), to those they are moved to, for ``"clamp"`` alone (see `walks.along`).
     mode
         ``"replace"``: its contribution becomes w D everywhere. ``"clamp"``: only where it fires. ``"add"``: w D is
         added to what is there. ``"ablate"``: it is taken away; `to` is left out.
     tokens
         Positions of the hook's tokens: a number, several, or a slice; all by default.
     steps
-        Forward passes since the ``with`` began, counted from 0; all by default.
+        Forward passes since the ``with`` began, counted from 0; all by default. Of a pipeline (`HookedPipeline`):
+        denoising steps of every picture.
 
     Raises
     ------
@@ -78,20 +82,18 @@ def steer(
     """
     change = _change(what, block, to, mode)
     wanted = None if steps is None else set(steps)
-    passes = 0
+    with model.counting() as step:
 
-    def edit(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        nonlocal passes
-        now, passes = passes, passes + 1
-        if wanted is not None and now not in wanted:
-            return x
-        positions = _positions(tokens, x.shape[1])
-        moved = x.clone()
-        moved[:, positions] = x[:, positions] + change(x[:, positions]).to(x.dtype)
-        return moved
+        def edit(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+            if wanted is not None and step() not in wanted:
+                return x
+            positions = _positions(tokens, x.shape[1])
+            moved = x.clone()
+            moved[:, positions] = x[:, positions] + change(x[:, positions]).to(x.dtype)
+            return moved
 
-    with model.edit(at, edit) as edited_model:
-        yield edited_model
+        with model.edit(at, edit) as edited_model:
+            yield edited_model
 
 
 def edited(
@@ -99,16 +101,14 @@ def edited(
     what: Featurizes | Direction,
     *,
     block: int | None = None,
-    to: Float[Tensor, " b"] | np.ndarray | None = None,
+    to: Code | None = None,
     mode: str = "replace",
 ) -> Float[Tensor, "*batch d"]:
     """Rows with the edit that `steer` makes, without a model."""
     return x + _change(what, block, to, mode)(x).to(x.dtype)
 
 
-def _change(
-    what: Featurizes | Direction, block: int | None, to: Float[Tensor, " b"] | np.ndarray | None, mode: str
-) -> Callable[[Tensor], Tensor]:
+def _change(what: Featurizes | Direction, block: int | None, to: Code | None, mode: str) -> Callable[[Tensor], Tensor]:
     if isinstance(what, Direction):
         vector = what.strength * what.vector.detach()
         return lambda x: _fits(x, len(vector)) + vector.to(x.device, torch.promote_types(x.dtype, vector.dtype))
@@ -121,8 +121,10 @@ def _change(
         raise refuse(
             "to", "be given, but for ablate", f"{mode} with {type(to).__name__}", "It is the block's new code."
         )
+    if callable(to) and mode != "clamp":
+        raise refuse("mode", "be 'clamp' where `to` is a function of codes", repr(mode), "Elsewhere there is no code.")
     target = torch.zeros(atoms.shape[2], dtype=torch.float64, device=atoms.device)
-    if to is not None:
+    if to is not None and not callable(to):
         code = torch.as_tensor(to, dtype=torch.float64).to(atoms.device)
         if code.shape != (atoms.shape[1],):
             raise refuse(
@@ -140,13 +142,24 @@ def _change(
         there = torch.zeros(len(flat), atoms.shape[2], dtype=torch.float64, device=atoms.device)
         there[code.rows[mine]] = code.values[mine].double() @ atoms[block].double()
         goes = target - there
-        if mode in ("clamp", "ablate"):
+        if callable(to):
+            goes = torch.zeros_like(there)
+            now = code.values[mine].double()
+            goes[code.rows[mine]] = (_moved(to, now) - now) @ atoms[block].double()
+        elif mode in ("clamp", "ablate"):
             fires = torch.zeros(len(flat), 1, dtype=torch.float64, device=atoms.device)
             fires[code.rows[mine]] = 1
             goes = goes * fires
         return goes.reshape(x.shape).to(x.device)
 
     return change
+
+
+def _moved(to: Moves, codes: Float[Tensor, "n b"]) -> Float[Tensor, "n b"]:
+    found = to(codes)
+    if found.shape != codes.shape:
+        raise refuse("to", f"return codes {tuple(codes.shape)}", tuple(found.shape), "A row a code.")
+    return found.to(codes)
 
 
 def _fits(x: Tensor, d: int) -> Tensor:

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from monoseme.core.errors import refuse
 from monoseme.steering.maps import ConceptMap
 
-__all__ = ["around", "path", "resample", "walk"]
+__all__ = ["along", "around", "path", "resample", "walk"]
 
 
 def walk(
@@ -45,6 +45,41 @@ def around(found: ConceptMap, steps: int = 16) -> Float64[np.ndarray, "steps b"]
         raise refuse("steps", "be at least 3", steps, "16 makes a film strip.")
     loop = found.nodes[:, 0]
     return resample(np.concatenate([loop, loop[:1]]), steps + 1)[:-1]
+
+
+def along(
+    found: ConceptMap, codes: Float64[np.ndarray, "n b"], distance: float
+) -> tuple[Float64[np.ndarray, "n b"], Float64[np.ndarray, " n"]]:
+    """Move every code from where it is along a line or ring, by an arc length; a line ends at its ends.
+
+    A code keeps how it differs from its foot, the nearest point of the map, so that a distance of 0 changes nothing.
+
+    Returns
+    -------
+    tuple
+        The codes, and the arc length from the map's first node at which the feet were.
+    """
+    if found.topology not in ("line", "ring"):
+        raise refuse("topology", "be a line or a ring to move along", found.topology, "Use walk(...).")
+    if codes.ndim != 2 or codes.shape[1] != found.nodes.shape[2]:
+        raise refuse("codes", f"have {found.nodes.shape[2]} coordinates", codes.shape, "Use the map's own block.")
+    ring = found.topology == "ring"
+    points = found.nodes[:, 0]
+    points = np.concatenate([points, points[:1]]) if ring else points
+    steps = np.diff(points, axis=0)
+    lengths = np.linalg.norm(steps, axis=1)
+    until = np.concatenate([[0.0], np.cumsum(lengths)])
+    away = codes[:, None] - points[None, :-1]
+    share = np.clip((away * steps).sum(2) / np.maximum(lengths**2, 1e-300), 0, 1)
+    nearest = np.linalg.norm(away - share[:, :, None] * steps, axis=2).argmin(1)
+    rows = np.arange(len(codes))
+    foot = until[nearest] + share[rows, nearest] * lengths[nearest]
+    there = (foot + distance) % until[-1] if ring else np.clip(foot + distance, 0, until[-1])
+
+    def at(place: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, "n b"]:
+        return np.stack([np.interp(place, until, column) for column in points.T], 1)
+
+    return codes + at(there) - at(foot), foot
 
 
 def path(found: ConceptMap, start: int, end: int) -> list[int]:

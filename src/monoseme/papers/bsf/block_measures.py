@@ -15,7 +15,7 @@ from monoseme.papers import finished
 from monoseme.papers.bsf.block_sizes import ACTIVE, SIZES, SPARSITIES, WIDTHS
 from monoseme.papers.finished import Row
 
-__all__ = ["of_model", "one", "recipe"]
+__all__ = ["DEFAULTS", "of_model", "one", "recipe"]
 
 NARROW, OCTAVES = WIDTHS[0], 10
 DEFAULTS: Mapping[str, Any] = {
