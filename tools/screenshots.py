@@ -1,6 +1,6 @@
 """Take a picture of pages at two widths, light and dark, to look at them: ``python tools/screenshots.py PAGES OUT``.
 
-When PAGES lie in the folder of a run, the page of `monoseme view` on it is taken too.
+When PAGES lie in the folder of a run, the pages of `monoseme view` on it are taken too.
 
 Chromium will not make a window narrower than about 500 pixels, so the width is set through its developer protocol.
 """
@@ -98,6 +98,8 @@ def main() -> None:
             if (run / "record.json").is_file() and given.pages.name == "pages":
                 with live(run) as address:
                     shoot_all(driver, "live", address, given.height, given.out)
+                    block = f"{address}run/0/live-block.html#{given.block}"
+                    shoot_all(driver, "live-block", block, given.height, given.out)
         finally:
             driver.quit()
 

@@ -34,7 +34,7 @@
     const most = o.name === "utilisation" ? 1 : size;
     if (o.value === null)
       return el("div", { class: "tile off" }, el("dt", {}, name), el("dd", {}, el("span", { class: "unknown" }, "not known")), el("dd", { class: "how" }, o.note));
-    const bar = el("meter", { min: 0, max: most, value: o.value, "aria-label": `${name}, ${figure(o.value)} of ${most}` });
+    const bar = el("progress", { max: most, value: o.value, "aria-label": `${name}, ${figure(o.value)} of ${most}` });
     const value = el("dd", {}, el("span", { class: "value" }, figure(o.value)), el("span", { class: "unit" }, ` of ${most}`));
     const over = o.n === null ? "" : `over ${figure(o.n)} ${o.n_unit}`;
     return el("div", { class: "tile" }, el("dt", {}, name), value, el("dd", {}, bar), el("dd", { class: "how" }, [formula, over].filter(Boolean).join(", ")));
