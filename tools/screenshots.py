@@ -45,6 +45,8 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, scheme: str, heigh
     driver.get("about:blank")  # an address that differs after '#' only would not load again
     driver.get(address)
     time.sleep(1.2)
+    while "…" in driver.execute_script("return document.getElementById('walk-said')?.textContent ?? ''"):
+        time.sleep(0.1)  # the server is computing
     return base64.b64decode(driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
 
 

@@ -10,12 +10,11 @@ from monoseme.explorer.live.schema import Number, Verdict
 from monoseme.explorer.static.certificate_words import GLOSSARY, HEADS, MEANING
 from monoseme.records.certificates import VERDICTS, CertificateTable
 
-__all__ = ["NUMBERS", "verdicts"]
+__all__ = ["verdicts"]
 
-NUMBERS = ("removable_loss", "violation_lower", "violation_upper", "strain", "antipode_gain", "split_gain")
+NUMBERS = ("removable_loss", "violation_lower", "strain", "antipode_gain", "split_gain")
 PARTNERS = 12  # blocks that are named
-CALLED = {**dict(HEADS), "violation_lower": "Violation D, at least", "violation_upper": "Violation D, at most"}
-HOW = dict(GLOSSARY)
+CALLED, HOW = dict(HEADS), dict(GLOSSARY)
 
 
 def verdicts(table: CertificateTable, block: int) -> list[Verdict]:
@@ -24,16 +23,23 @@ def verdicts(table: CertificateTable, block: int) -> list[Verdict]:
     found = []
     for j in np.flatnonzero(columns.block == block).tolist():
         verdict = VERDICTS[int(columns.verdict[j])]
-        numbers = [_number(name, float(getattr(columns, name)[j])) for name in NUMBERS]
+        numbers = [_number(table, name, j) for name in NUMBERS]
         partners = dict.fromkeys(columns.block[columns.partners_of(j)].tolist())
         why, side = columns.why[j], int(columns.side[j])
         found.append(Verdict(j, side, verdict, MEANING[verdict][about], why, numbers, list(partners)[:PARTNERS]))
     return found
 
 
-def _number(name: str, value: float) -> Number:
-    """A column's entry: JSON has no infinity, so that is said in words."""
-    finite = math.isfinite(value)
-    note = HOW.get(CALLED[name].partition(",")[0], "") if finite else "infinite"
+def _number(table: CertificateTable, name: str, feature: int) -> Number:
+    """A column's entry; JSON has no infinity, so what is infinite is not there, and its note says so.
+
+    A violation is known between two bounds; the upper one is not there when it is infinite.
+    """
+    value = float(getattr(table.features, name)[feature])
+    low = high = None
+    if name == "violation_lower":
+        low, upper = value, float(table.features.violation_upper[feature])
+        high = upper if math.isfinite(upper) else None
+    note = HOW[CALLED[name]] if math.isfinite(value) else "infinite"
     better = None if name.endswith("gain") else "lower"
-    return Number(CALLED[name], value if finite else None, None, None, 0.95, None, "", "", better, note)
+    return Number(CALLED[name], value if math.isfinite(value) else None, low, high, 1.0, None, "", "", better, note)

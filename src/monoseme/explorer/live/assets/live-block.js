@@ -9,16 +9,16 @@
   const by = (id) => document.getElementById(id);
   const run = location.pathname.split("/")[2];
   const SIGNS = { stable: "✓", unstable: "✗", unknown: "?" };
-  const TILE = 112, // pixels of a step's picture
+  const TILE = 160, // pixels of a step's picture
     WORDS = 5; // tokens on either side of a step's
   let asked = 0;
+
+  /** @param {string} text */
+  const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 
   // these stand under their own heading here
   for (const name of ["stable_rank_covariance", "stable_rank_codes", "participation_ratio", "effective_rank", "utilisation", "certificate"])
     monoseme.elsewhere.add(name);
-
-  /** @param {Outcome} o */
-  const unit = (o) => (o.unit === "1" || !o.unit ? "" : ` ${o.unit}`);
 
   // -- dimensions ------------------------------------------------------------------------------------------------------
   const CALLED = {
@@ -122,16 +122,17 @@
     card.way ??= line;
     const heading = el("h3", {}, `${way.name[0].toUpperCase()}${way.name.slice(1)}, ${frames.length} equal steps`);
     const list = el("ol", { class: card.shown.some(([, height]) => height > 1) ? "way" : "way text", "aria-label": way.name }, ...frames);
-    return el("div", { class: "group" }, heading, el("div", { class: "scroll" }, list));
+    const hint = el("p", { class: "hint" }, "Scroll sideways to see all steps →");
+    return el("div", { class: "group" }, heading, hint, el("div", { class: "scroll" }, list));
   };
   /** @param {Shape} shape @param {any} card @param {() => void} draw */
   const walk = (shape, card, draw) => {
     const { topology, reason, numbers, ways, why } = shape.walk;
-    const said = numbers.filter((o) => o.value !== null).map((o) => `${spoken(o.name)} ${figure(o.value)}${unit(o)}`);
+    const said = numbers.filter((o) => o.value !== null).map((o) => `${spoken(o.name)} ${figure(o.value)}`);
     by("walk-said").textContent = why || [
       `A self-organising map of its codes, laid out as a ${topology}.`,
       reason,
-      said.length ? `${said.join(", ")[0].toUpperCase()}${said.join(", ").slice(1)} (lower is better).` : "",
+      said.length ? sentence(`${said.join(", ")} (lower is better)`) : "",
       "Each step shows the sample below whose code lies nearest; how far is said in units of the spread of all codes. Point at a step, or use the arrow keys, to see it in the cloud.",
     ].filter(Boolean).join(" ");
     by("ways").replaceChildren(...ways.map((way) => strip(way, card, draw)));
@@ -144,15 +145,15 @@
     const half = v.side > 0 ? ", positive half" : v.side < 0 ? ", negative half" : "";
     const word = v.verdict === "unknown" ? "not known" : v.verdict;
     const state = { stable: "reproduced", unstable: "not", unknown: "not-run" }[v.verdict];
-    const rows = v.numbers.map((o) =>
-      el("tr", {}, el("th", { scope: "row" }, o.name), el("td", { class: "number" }, o.value === null ? "∞" : figure(o.value)), el("td", { class: "how" }, o.note)),
-    );
+    const between = (o) => (o.high === null ? `${figure(o.low)} or more` : `${figure(o.low)} to ${figure(o.high)}`);
+    const told = (o) => (o.value === null ? "∞" : o.low === null || o.low === o.high ? figure(o.value) : between(o));
+    const rows = v.numbers.map((o) => el("tr", {}, el("th", { scope: "row" }, o.name), el("td", { class: "number" }, told(o)), el("td", { class: "how" }, o.note)));
     const partners = v.partners.flatMap((block) => [" ", el("a", { href: `#${block}` }, String(block))]);
     return el(
       "div",
       { class: "group" },
       el("h3", {}, `Feature ${v.feature}${half} `, el("span", { class: `status ${state}` }, `${SIGNS[v.verdict]} ${word}`)),
-      el("p", { class: "lead" }, `${v.meaning[0].toUpperCase()}${v.meaning.slice(1)}. ${v.reason}`),
+      el("p", { class: "lead" }, [v.meaning, v.reason].filter(Boolean).map(sentence).join(" ")),
       partners.length ? el("p", { class: "lead" }, "Blocks that would take over:", ...partners) : null,
       el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": `Numbers of feature ${v.feature}` }, el("table", { class: "plain" }, el("tbody", {}, ...rows))),
     );
