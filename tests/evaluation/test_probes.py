@@ -227,7 +227,7 @@ def test_alignment_is_that_of_projections() -> None:
 
 
 CODE, SAMPLE, LABELS, TRAIN = planted(20)
-RING: Any = ring(3)
+CODES, TARGET, SCENE, HELD = ring(3)
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,9 @@ RING: Any = ring(3)
         (lambda: probe(np.ones((8, 2)), np.ones(8), np.arange(8), task="values"), "targets"),
         (lambda: probe(np.ones((8, 2)), np.arange(8), np.arange(8), held=np.ones(8, dtype=bool)), "held"),
         (lambda: probe(np.ones((8, 2)), np.arange(8), np.arange(8) // 2, held=np.arange(8) < 3), "held"),
-        (lambda: one_block_r2(*RING, latents=2), "latents"),
-        (lambda: one_block_r2(*RING[:3], np.zeros(360, dtype=bool)), "targets"),
-        (lambda: one_block_r2(*RING[:2], np.zeros(9, dtype=np.int64), RING[3]), "codes"),
+        (lambda: one_block_r2(CODES, TARGET, SCENE, HELD, latents=2), "latents"),
+        (lambda: one_block_r2(CODES, TARGET, SCENE, np.zeros(360, dtype=bool)), "targets"),
+        (lambda: one_block_r2(CODES, TARGET, np.zeros(9, dtype=np.int64), HELD), "codes"),
         (lambda: alignment(torch.ones(2, 1, 4), torch.ones(1, 3)), "directions"),
         (lambda: alignment(torch.ones(2, 1, 4), torch.zeros(1, 4)), "directions"),
     ],
