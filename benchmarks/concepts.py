@@ -2,8 +2,8 @@
 
     python -m benchmarks.concepts OUT [--pictures FOLDER]
 
-Renders and harvests into OUT/stores, then a trial a kind and seed into OUT/concepts. ``monoseme reproduce bsf-concepts``
-reads it from its work folder. FOLDER is where ``make pictures`` unpacked the cut-outs.
+Renders and harvests into OUT/stores, then a trial a kind and seed into OUT/concepts, which ``monoseme reproduce
+bsf-concepts`` reads from its work folder. FOLDER is where ``make pictures`` unpacked the cut-outs.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def main() -> None:
     for weights in ("pretrained", "random"):
         made = harvest(open_model(MODEL, weights=weights), source, AT, stores / f"concepts-{weights}")
         print(f"{time.perf_counter() - start:.0f} s: {len(made.rows('train')):,} rows of {weights} weights", flush=True)
+    ids = [entry.id for entry in source.entries]
     if not (stores / "patches.npz").exists():
-        np.savez(stores / "patches.npz", ids=np.array([entry.id for entry in source.entries]), **source.patches())
+        np.savez(stores / "patches.npz", allow_pickle=False, ids=np.array(ids), **source.patches())
     fn = functools.partial(measure, stores=str(stores))
     with process_pool(2) as pool:
         result = sweep(fn, points(), asked.out / "concepts", executor=pool, about=PROTOCOL, progress=tell)
