@@ -22,8 +22,21 @@ from monoseme.store.pasting import NATURE, STAMPS
 from monoseme.store.pictures import find_pictures, wheel_files
 from monoseme.store.sources import SPLITS
 from monoseme.worlds import Scenes, scenes
+from monoseme.worlds.raycast import Scene
 
-__all__ = ["CLASSES", "LIGHTS", "PATCHES", "Known", "Pictures", "class_of", "means", "pictures", "read", "some"]
+__all__ = [
+    "CLASSES",
+    "LIGHTS",
+    "PATCHES",
+    "Known",
+    "Pictures",
+    "class_of",
+    "means",
+    "pictures",
+    "read",
+    "scene_patches",
+    "some",
+]
 
 SIZE, SIDE = 224, 16  # pixels, and tokens of a ViT with patches of 14
 SPLIT = (0.5, 0.1, 0.4)  # of cut-outs
@@ -70,21 +83,27 @@ class Pictures:
     def _render(self, i: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         if i not in self._made:
             first = i - len(self._stamps)
-            self._made[i] = self._stamp(i) if first < 0 else self._scene(*self._scenes[first])
+            if first < 0:
+                stamp = self._stamps[i]
+                assert stamp.mask is not None
+                self._made[i] = stamp.image, {"object": means(stamp.mask)}
+            else:
+                of, number = self._scenes[first]
+                scene = of[number]
+                self._made[i] = scene.image, scene_patches(scene)
         return self._made[i]
 
-    def _stamp(self, i: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        made = self._stamps[i]
-        assert made.mask is not None
-        return made.image, {"object": means(made.mask)}
 
-    def _scene(self, of: Scenes, i: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        made = of[i]
-        sky = ~np.isfinite(made.depth)
-        # a token that sees some sky has no depth
-        depth = np.where(means(sky) > 0, np.nan, np.log(np.maximum(means(np.where(sky, 1, made.depth)), 1e-9)))
-        light = _linear(made.image) @ np.array([0.2126, 0.7152, 0.0722])
-        return made.image, {"depth": depth, "luminance": means(light), "shadow": means(made.shadow)}
+def scene_patches(scene: Scene) -> dict[str, Float64[np.ndarray, " T"]]:
+    """Log depth (NaN where a token sees some sky), luminance in linear light, and share in a cast shadow, by token."""
+    sky = ~np.isfinite(scene.depth)
+    depth = np.log(np.maximum(means(np.where(sky, 1, scene.depth)), 1e-9))
+    light = _linear(scene.image) @ np.array([0.2126, 0.7152, 0.0722])
+    return {
+        "depth": np.where(means(sky) > 0, np.nan, depth),
+        "luminance": means(light),
+        "shadow": means(scene.shadow),
+    }
 
 
 def means(values: np.ndarray) -> Float64[np.ndarray, " T"]:
