@@ -1,6 +1,6 @@
 """Take a picture of pages at two widths, light and dark, to look at them: ``python tools/screenshots.py PAGES OUT``.
 
-When PAGES lie in the folder of a run, the page of `monoseme view` on it is taken too.
+When PAGES lie in the folder of a run, the pages of `monoseme view` on it are taken too.
 
 Chromium will not make a window narrower than about 500 pixels, so the width is set through its developer protocol.
 """
@@ -45,6 +45,8 @@ def shoot(driver: webdriver.Chrome, address: str, width: int, scheme: str, heigh
     driver.get("about:blank")  # an address that differs after '#' only would not load again
     driver.get(address)
     time.sleep(1.2)
+    while "…" in driver.execute_script("return document.getElementById('walk-said')?.textContent ?? ''"):
+        time.sleep(0.1)  # the server is computing
     return base64.b64decode(driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
 
 
@@ -98,6 +100,8 @@ def main() -> None:
             if (run / "record.json").is_file() and given.pages.name == "pages":
                 with live(run) as address:
                     shoot_all(driver, "live", address, given.height, given.out)
+                    block = f"{address}run/0/live-block.html#{given.block}"
+                    shoot_all(driver, "live-block", block, given.height, given.out)
         finally:
             driver.quit()
 

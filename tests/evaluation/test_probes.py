@@ -12,9 +12,10 @@ from tests.composition.refusals import check_refused
 
 from monoseme.core.code import Code
 from monoseme.core.seeds import generator
-from monoseme.evaluation.one_concept import best_threshold, f1, one_concept_f1, sample_scores
+from monoseme.evaluation.one_block import one_block_r2
+from monoseme.evaluation.one_concept import best_threshold, f1, one_concept_f1, one_concept_f1s, sample_scores
 from monoseme.evaluation.probe_recovery import alignment, probe_recovery
-from monoseme.evaluation.probing import code_matrix, pool, probe
+from monoseme.evaluation.probing import code_matrix, iou, pool, probe
 
 
 def planted(samples: int = 160, rows: int = 9, G: int = 12, b: int = 3, seed: int = 0) -> Any:
@@ -69,6 +70,8 @@ def test_an_sae_is_given_as_many_latents_as_a_block_has_dimensions() -> None:
     two = one_concept_f1(csr_array(z), np.arange(300), labels, train, block_size=1, latents=2)
     assert set(two.units) == {2, 5}
     assert (two.f1.value or 0) > (one.f1.value or 0) + 0.05
+    both = one_concept_f1s(csr_array(z), np.arange(300), labels, train, (1, 2), block_size=1)
+    assert [found.f1 for found in both.values()] == [one.f1, two.f1]
 
 
 def test_thresholds_are_those_of_a_loop() -> None:
@@ -137,6 +140,69 @@ def test_values_are_read_off_and_noise_is_not() -> None:
     assert (noise.score.value or 0) < 0.1
 
 
+def test_the_test_part_may_be_given_and_what_is_said_of_it_comes_back() -> None:
+    x, y, groups = classes()
+    held = groups % 3 == 0
+    found = probe(x, y, groups, held=held)
+    np.testing.assert_array_equal(found.held, np.flatnonzero(held))
+    assert float((found.predicted == y[held]).mean()) == found.score.value
+    np.testing.assert_allclose(found.scale, np.sqrt(np.square(x[~held]).mean(0)))
+    values = probe(x, x[:, 5] - 2 * x[:, 6], groups, task="values", held=held)
+    np.testing.assert_allclose(values.weights[0] / values.scale, np.eye(20)[5] - 2 * np.eye(20)[6], atol=1e-3)
+    np.testing.assert_allclose(values.predicted, (x[:, 5] - 2 * x[:, 6])[held], atol=0.01)
+
+
+def test_intersection_over_union_is_of_all_rows() -> None:
+    truth, said = np.array([1, 1, 0, 0, 1], dtype=bool), np.array([1, 0, 1, 0, 1], dtype=bool)
+    found = iou(truth, said, np.array([0, 0, 1, 1, 2]))
+    assert found.value == 0.5
+    assert found.n == 3
+    assert iou(truth & False, said & False, np.arange(5)).value == 0
+
+
+def ring(b: int) -> Any:
+    """Codes of 30 scenes under 12 lights: block 5 holds the light on a ring, and each scene shifts it a little."""
+    stream = np.random.default_rng(b)
+    scene, angle = np.repeat(np.arange(30), 12), np.tile(2 * np.pi * np.arange(12) / 12, 30)
+    target = np.stack([np.cos(angle), np.sin(angle)], 1)
+    codes = stream.normal(size=(360, 24 // b, b))
+    place = codes.reshape(360, 24)  # a view
+    place[:, 15:17] = target + 0.1 * stream.normal(size=(30, 2))[scene]
+    return codes, target, scene, scene % 3 == 0
+
+
+def test_one_block_holds_an_angle_and_one_latent_half_of_it() -> None:
+    found = one_block_r2(*ring(3))
+    assert found.units == (5,)
+    assert found.r2.low is not None
+    assert found.r2.low > 0.9
+    assert found.r2.n == 10
+    codes, *rest = ring(1)
+    half = one_block_r2(codes, *rest)
+    assert half.r2.value == pytest.approx(0.5, abs=0.1)
+    pair = one_block_r2(codes, *rest, latents=2)
+    assert set(pair.units) == {15, 16}
+    assert pair.train > 0.9
+
+
+def test_one_block_is_what_least_squares_gives() -> None:
+    codes, target, scene, held = ring(3)
+    found = one_block_r2(codes, target, scene, held)
+    design = np.concatenate([codes[:, 5], np.ones((360, 1))], 1)
+    weights = np.linalg.lstsq(design[~held], target[~held], rcond=None)[0]
+    lost = np.square(design[held] @ weights - target[held]).sum()
+    whole = np.square(target[held] - target[~held].mean(0)).sum()
+    assert found.r2.value == pytest.approx(1 - lost / whole, abs=1e-3)
+
+
+def test_blocks_that_never_fire_and_lights_that_were_permuted_tell_nothing() -> None:
+    codes, target, scene, held = ring(3)
+    dead = one_block_r2(0 * codes, target, scene, held)
+    assert dead.r2.value == pytest.approx(0, abs=1e-6)
+    permuted = target[np.random.default_rng(0).permutation(360)]
+    assert (one_block_r2(codes, permuted, scene, held).r2.value or 0) < 0.1
+
+
 def test_a_direction_in_a_block_is_recovered() -> None:
     draw = torch.randn(30, 3, 40, generator=generator(0, "atoms"), dtype=torch.float64)
     inside = draw[7, 0] - 2 * draw[7, 2]
@@ -161,6 +227,7 @@ def test_alignment_is_that_of_projections() -> None:
 
 
 CODE, SAMPLE, LABELS, TRAIN = planted(20)
+CODES, TARGET, SCENE, HELD = ring(3)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +243,11 @@ CODE, SAMPLE, LABELS, TRAIN = planted(20)
         (lambda: probe(np.ones((8, 2)), np.arange(8), np.arange(8) // 4), "groups"),
         (lambda: probe(np.ones((8, 2)), np.zeros(8), np.arange(8)), "targets"),
         (lambda: probe(np.ones((8, 2)), np.ones(8), np.arange(8), task="values"), "targets"),
+        (lambda: probe(np.ones((8, 2)), np.arange(8), np.arange(8), held=np.ones(8, dtype=bool)), "held"),
+        (lambda: probe(np.ones((8, 2)), np.arange(8), np.arange(8) // 2, held=np.arange(8) < 3), "held"),
+        (lambda: one_block_r2(CODES, TARGET, SCENE, HELD, latents=2), "latents"),
+        (lambda: one_block_r2(CODES, TARGET, SCENE, np.zeros(360, dtype=bool)), "targets"),
+        (lambda: one_block_r2(CODES, TARGET, np.zeros(9, dtype=np.int64), HELD), "codes"),
         (lambda: alignment(torch.ones(2, 1, 4), torch.ones(1, 3)), "directions"),
         (lambda: alignment(torch.ones(2, 1, 4), torch.zeros(1, 4)), "directions"),
     ],

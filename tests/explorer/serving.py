@@ -53,7 +53,10 @@ def two_runs(folder: Path) -> list[LiveRun]:
     one = live_run(folder, models=False)
     held = OutcomeGroup("Held-out pictures", (Outcome("fvu", 0.5, "share"),))
     other = RunRecord("Another", "fit", outcomes=(held,))
-    return [LiveRun(one.record, one.pages, "picture", attempt), LiveRun(other, one.pages, why="It has no store.")]
+    return [
+        LiveRun(one.record, one.pages, "picture", attempt, shape=one.shape),
+        LiveRun(other, one.pages, why="It has no store."),
+    ]
 
 
 def ask(address: tuple[str, int], path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Any:

@@ -54,6 +54,8 @@ def fits(value: Any, kind: dict[str, Any], whole: dict[str, Any]) -> bool:
         ("/api/runs/1/blocks", "Blocks"),
         ("/api/runs/0/blocks/7", "Card"),
         ("/api/runs/0/blocks/16", "Card"),
+        ("/api/runs/0/blocks/7/shape", "Shape"),
+        ("/api/runs/0/blocks/16/shape", "Shape"),
         ("/api/compare?first=0&second=1", "Comparison"),
     ],
 )
@@ -119,6 +121,12 @@ def test_block_pages_are_served_as_they_are(address: tuple[str, int], run_folder
         ("/api/runs/9/blocks", 400),
         ("/api/runs/0/blocks/120", 400),
         ("/api/runs/0/blocks/-1", 400),
+        ("/api/runs/0/blocks/120/shape", 400),
+        ("/api/runs/0/blocks/x/shape", 400),
+        ("/api/runs/1/blocks/0/shape", 400),  # it measures nothing
+        ("/run/0/live/", 404),
+        ("/run/0/live/..%2f..%2fsecret.txt", 404),
+        ("/run/9/live-block.html", 404),
         ("/api/runs/0/blocks/" + "9" * 5000, 400),  # more digits than Python turns into a number
         ("/api/runs/" + "9" * 5000 + "/blocks", 400),
         ("/api/runs/0/blocks?start=" + "9" * 5000, 400),

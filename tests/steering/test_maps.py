@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from tests.composition.refusals import check_refused
 
-from monoseme.steering import around, find_topology, fit_map, walk
+from monoseme.core.outcome import Outcome
+from monoseme.steering import ConceptMap, find_topology, fit_map
 from monoseme.steering.topology import landmarks
-from monoseme.steering.walks import path, resample
+from monoseme.steering.walks import along, around, path, resample, walk
 
 pytest.importorskip("python_som", reason="python-som is not installed")
 ripser = pytest.importorskip("ripser", reason="ripser is not installed")
@@ -150,3 +151,34 @@ RING = shape("ring", 60)[0]
 )
 def test_wrong_input(call: Any, word: str) -> None:
     check_refused(call, word)
+
+
+def _circle(n: int = 32) -> ConceptMap:
+    """A ring of nodes on the unit circle, made by hand."""
+    theta = 2 * np.pi * np.arange(n) / n
+    nodes = np.stack([np.cos(theta), np.sin(theta)], 1)[:, None]
+    nothing = Outcome("error", None, "1", note="made by hand")
+    return ConceptMap("ring", nodes, nothing, nothing)
+
+
+def test_moving_along_a_ring_turns_every_code_by_the_same_angle() -> None:
+    found = _circle()
+    length = 32 * 2 * np.sin(np.pi / 32)
+    codes = np.random.default_rng(0).normal(size=(50, 2))
+    codes /= np.linalg.norm(codes, axis=1, keepdims=True)
+    moved, foot = along(found, codes, length / 4)
+    np.testing.assert_allclose(moved, np.stack([-codes[:, 1], codes[:, 0]], 1), atol=0.02)
+    np.testing.assert_allclose(foot / length, np.arctan2(codes[:, 1], codes[:, 0]) / (2 * np.pi) % 1, atol=1e-3)
+    np.testing.assert_allclose(along(found, codes, 0.0)[0], codes, atol=1e-12)
+    np.testing.assert_allclose(along(found, codes, -3 * length)[0], codes, atol=1e-9)
+
+
+def test_moving_along_a_line_stops_at_its_ends_and_keeps_what_lies_off_it() -> None:
+    nothing = Outcome("error", None, "1", note="made by hand")
+    line = ConceptMap("line", np.array([[[0.0, 0.0]], [[1.0, 0.0]], [[3.0, 0.0]]]), nothing, nothing)
+    codes = np.array([[0.5, 0.2], [2.5, -0.1], [-1.0, 0.0]])
+    moved, foot = along(line, codes, 1.0)
+    np.testing.assert_allclose(foot, [0.5, 2.5, 0.0])
+    np.testing.assert_allclose(moved, [[1.5, 0.2], [3.0, -0.1], [0.0, 0.0]])
+    check_refused(lambda: along(fit_map(RING, "grid"), RING, 1.0), "topology")
+    check_refused(lambda: along(line, np.zeros((3, 3)), 1.0), "codes")

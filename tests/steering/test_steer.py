@@ -207,3 +207,15 @@ def test_wrong_places_and_widths_are_refused() -> None:
     check_refused(lambda: effects(logits, torch.full((2, 3), torch.nan), torch.tensor([0])), "before")
     check_refused(lambda: naturalness(torch.ones(4, 2), torch.ones(1, 2), torch.ones(1, 2)), "rows")
     check_refused(lambda: naturalness(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, 2)), "rows")
+
+
+def test_a_function_moves_every_code_from_where_it_is() -> None:
+    f, x = Blocks(), torch.randn(20, D, generator=generator(3, "rows"), dtype=torch.float64)
+    code = f.encode(x).to_dense()
+    made = edited(x, f, block=1, to=lambda z: 2 * z + 1, mode="clamp")
+    fires = code[:, 1].any(1)
+    assert 0 < int(fires.sum()) < 20
+    want = x + torch.where(fires[:, None], (code[:, 1] + 1) @ f.atoms[1], torch.zeros(D, dtype=torch.float64))
+    torch.testing.assert_close(made, want)
+    check_refused(lambda: edited(x, f, block=1, to=lambda z: z), "mode")
+    check_refused(lambda: edited(x, f, block=1, to=lambda z: z[:, :1], mode="clamp"), "to")

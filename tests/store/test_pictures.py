@@ -144,6 +144,17 @@ def test_composites_share_nothing_between_splits(tmp_path: Path) -> None:
     assert {entry.split for entry in pictures.entries} == {"train", "validation", "test"}
 
 
+def test_every_label_can_be_on_all_sides(tmp_path: Path) -> None:
+    make_cutouts(tmp_path / "cut", 30)
+    photographs = make_photographs(tmp_path / "photo")
+    pictures = composites(tmp_path / "cut", photographs, size=28, split=(0.5, 0.2, 0.3), strata=1)
+    sides: dict[str, list[str]] = {}
+    for entry in pictures.entries[::2]:
+        sides.setdefault((entry.target or {})["label"], []).append(entry.split or "")
+    for kind in ("kind0", "kind1", "kind2"):
+        assert sorted(sides[kind]) == ["test"] * 3 + ["train"] * 5 + ["validation"] * 2
+
+
 def test_composites_keep_their_splits_in_a_store(tmp_path: Path, model) -> None:
     make_cutouts(tmp_path / "cut")
     pictures = composites(tmp_path / "cut", make_photographs(tmp_path / "photo"), size=8)

@@ -15,12 +15,14 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from monoseme.api.fitting import store_of
+from monoseme.api.shapes import Shapes
 from monoseme.core.errors import UserError, refuse
 from monoseme.core.protocols import Featurizes
 from monoseme.explorer.live import Fired, LiveRun, Tried
 from monoseme.featurizers import load
 from monoseme.models import HookedModel, open_model
-from monoseme.records import RunRecord
+from monoseme.records import CertificateTable, RunRecord
+from monoseme.records.certificates import TABLE
 from monoseme.store import ActivationStore, Sample
 from monoseme.store.pictures import fit, open_picture
 from monoseme.store.single import Single, policy_of, single
@@ -47,13 +49,24 @@ def live_run(folder: Path | str, *, models: bool = True) -> LiveRun:
     if not (folder / "record.json").is_file() or not (folder / "pages" / "index.html").is_file():
         raise refuse("run", "hold a record and pages", folder, f"Make them: monoseme page {folder}.")
     record, pages = RunRecord.load(folder), folder / "pages"
+    shape = Shapes(record, *_certificates(folder))
     if not models:
-        return LiveRun(record, pages, why="Models are not opened here.")
+        return LiveRun(record, pages, why="Models are not opened here.", shape=shape)
     try:
         attempt = Attempt(folder, store_of(folder))
     except UserError as error:
-        return LiveRun(record, pages, why=f"Nothing can be tried: {error}")
-    return LiveRun(record, pages, attempt.kind, attempt)
+        return LiveRun(record, pages, why=f"Nothing can be tried: {error}", shape=shape)
+    return LiveRun(record, pages, attempt.kind, attempt, shape=shape)
+
+
+def _certificates(folder: Path) -> tuple[CertificateTable | None, str]:
+    """Those kept with the run, or why there are none; damaged ones are no reason not to show the rest."""
+    if not (folder / TABLE).is_file():
+        return None, "None is kept with this run: monoseme optimality certify RUN --out RUN makes it."
+    try:
+        return CertificateTable.load(folder), ""
+    except UserError as error:
+        return None, f"It cannot be read: {error}"
 
 
 class _Opened(NamedTuple):

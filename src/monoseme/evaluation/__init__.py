@@ -11,6 +11,7 @@ from monoseme.evaluation.fragmentation import fragmentation as fragmentation
 from monoseme.evaluation.fragmentation import phase_check as phase_check
 from monoseme.evaluation.gallery import gallery as gallery
 from monoseme.evaluation.harmonics import harmonics as harmonics
+from monoseme.evaluation.one_block import one_block_r2 as one_block_r2
 from monoseme.evaluation.one_concept import one_concept_f1 as one_concept_f1
 from monoseme.evaluation.probe_recovery import probe_recovery as probe_recovery
 from monoseme.evaluation.probing import probe as probe

@@ -19,7 +19,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.outcome import Outcome, unknown
 from monoseme.core.seeds import rng
 
-__all__ = ["ConceptF1", "best_threshold", "f1", "one_concept_f1", "sample_scores"]
+__all__ = ["ConceptF1", "best_threshold", "f1", "one_concept_f1", "one_concept_f1s", "sample_scores"]
 
 CANDIDATES = 64  # units fitted a class, the most promising by a cheap score
 DRAWS = 500
@@ -83,22 +83,43 @@ def one_concept_f1(
     UserError
         Lengths that do not fit, a class with no sample on one side of the split.
     """
+    return one_concept_f1s(matrix, sample, labels, train, (latents,), block_size=block_size, seed=seed)[latents]
+
+
+def one_concept_f1s(
+    matrix: Any,
+    sample: Int64[np.ndarray, " n"],
+    labels: Bool[np.ndarray, " s"],
+    train: Bool[np.ndarray, " s"],
+    latents: Sequence[int],
+    *,
+    block_size: int,
+    seed: int = 0,
+) -> dict[int, ConceptF1]:
+    """`one_concept_f1` for several numbers of latents; single units are fitted once."""
     sample, labels, train = np.asarray(sample), np.asarray(labels, dtype=bool), np.asarray(train, dtype=bool)
-    _check(matrix, sample, labels, train, block_size, latents)
+    for many in latents:
+        _check(matrix, sample, labels, train, block_size, many)
     columns = matrix.tocsc()
     units = _promising(columns, sample, labels, train, block_size)
-    chance = f1(labels[~train], np.ones(int((~train).sum()), dtype=bool))
+    truth = labels[~train]
+    chance = f1(truth, np.ones(len(truth), dtype=bool))
     if not units:
-        return ConceptF1(unknown("f1", "1", "no block fires"), 0.0, (), 0.0, chance)
+        return {n: ConceptF1(unknown("f1", "1", "no block fires"), 0.0, (), 0.0, chance) for n in latents}
     fitted = [_fit(columns, (g,), sample, labels, train, block_size) for g in units]
     order = np.argsort([-one[1] for one in fitted], kind="stable")
-    chosen = tuple(units[i] for i in order[:latents])
-    scores, reached, threshold = _fit(columns, chosen, sample, labels, train, block_size)
-    truth, said = labels[~train], scores[~train] > threshold
+    found = {}
+    for many in latents:
+        chosen = tuple(units[i] for i in order[:many])
+        scores, reached, cut = _fit(columns, chosen, sample, labels, train, block_size)
+        found[many] = ConceptF1(_value(truth, scores[~train] > cut, seed), reached, chosen, cut, chance)
+    return found
+
+
+def _value(truth: np.ndarray, said: np.ndarray, seed: int) -> Outcome:
     low, high = _interval(truth, said, seed)
     note = f"{int(truth.sum())} of {len(truth)} test samples are of the class"
-    value = Outcome("f1", f1(truth, said), "1", low, high, better="higher", n=len(truth), n_unit="samples", note=note)
-    return ConceptF1(value, reached, chosen, threshold, chance)
+    return Outcome("f1", f1(truth, said), "1", low, high, better="higher", n=len(truth), n_unit="samples", note=note)
 
 
 def f1(truth: Bool[np.ndarray, " n"], said: Bool[np.ndarray, " n"]) -> float:

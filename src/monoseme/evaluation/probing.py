@@ -7,11 +7,11 @@ training part. Codes stay sparse. Higher is better throughout.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from monoseme.core.code import Code
 from monoseme.core.errors import refuse
@@ -19,11 +19,12 @@ from monoseme.core.outcome import Outcome
 from monoseme.core.seeds import derive, rng
 from monoseme.core.stats import ratio_interval
 
-__all__ = ["Probe", "code_matrix", "pool", "probe"]
+__all__ = ["Probe", "code_matrix", "iou", "pool", "probe"]
 
 STRENGTHS = tuple(10.0 ** np.arange(-4, 5))
 FOLDS = 3
 TASKS = ("classes", "values")
+Parts = tuple[np.ndarray, np.ndarray]  # numbers of the training rows, and of the test rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,11 @@ class Probe:
     strength
         The penalty chosen inside the training part: 1 ÷ C of the logistic regression, or ridge's.
     weights
-        (outputs, inputs) of the probe, for standardised inputs.
+        (outputs, inputs) of the probe, for inputs divided by `scale`; ``weights / scale`` are for inputs as given.
+    scale
+        (inputs,) root mean square of every input on the training part.
+    held, predicted
+        Numbers of the rows of the test part, and what the probe says of each.
     """
 
     score: Outcome
@@ -47,6 +52,9 @@ class Probe:
     baseline: float
     strength: float
     weights: Float64[np.ndarray, "k f"]
+    scale: Float64[np.ndarray, " f"]
+    held: Int64[np.ndarray, " m"]
+    predicted: np.ndarray
 
 
 def code_matrix(code: Code) -> Any:
@@ -91,6 +99,7 @@ def probe(
     *,
     task: str = "classes",
     test: float = 0.3,
+    held: Bool[np.ndarray, " n"] | None = None,
     seed: int = 0,
 ) -> Probe:
     """Fit a linear probe and measure it on groups that it never saw.
@@ -107,26 +116,39 @@ def probe(
         ``"classes"``: logistic regression with an ℓ2 penalty. ``"values"``: ridge regression.
     test
         Share of the groups held out.
+    held
+        (n,) rows of the test part, where it is known already; no group may lie on both sides. None draws it.
     seed
         Of the split.
 
     Raises
     ------
     UserError
-        Unlike lengths, fewer than two classes in the training part, an unknown task, too few groups.
+        Unlike lengths, fewer than two classes in the training part, an unknown task, too few groups, a group on both
+        sides.
     """
     groups = np.asarray(groups)
     _check(inputs, targets, groups, task, test)
-    train, held = _split(groups, test, seed)
-    scaled = _scaled(inputs, train)
+    parts = _split(groups, test, seed) if held is None else _given(groups, np.asarray(held, dtype=bool))
+    scaled, scale = _scaled(inputs, parts[0])
     if task == "classes":
-        return _classes(scaled, np.asarray(targets), groups, train, held, seed)
-    return _values(scaled, np.asarray(targets, dtype=np.float64), groups, train, held)
+        return _classes(scaled, np.asarray(targets), groups, parts, scale, seed)
+    return _values(scaled, np.asarray(targets, dtype=np.float64), groups, parts, scale)
 
 
-def _classes(x: Any, y: np.ndarray, groups: np.ndarray, train: np.ndarray, held: np.ndarray, seed: int) -> Probe:
+def iou(truth: Bool[np.ndarray, " n"], said: Bool[np.ndarray, " n"], groups: Int64[np.ndarray, " n"]) -> Outcome:
+    """Intersection over union of two sets of rows, summed over all; its interval draws whole groups. Higher is better.
+
+    0 where neither holds anything.
+    """
+    both, either = (truth & said).astype(np.float64), (truth | said).astype(np.float64)
+    return replace(_ratio("iou", both, either, groups), unit="1")
+
+
+def _classes(x: Any, y: np.ndarray, groups: np.ndarray, parts: Parts, scale: np.ndarray, seed: int) -> Probe:
     from sklearn.linear_model import LogisticRegression
 
+    train, held = parts
     known, counts = np.unique(y[train], return_counts=True)
     if len(known) < 2:
         raise refuse("targets", "have two classes in the training part", list(known), "Bring more groups.")
@@ -148,25 +170,32 @@ def _classes(x: Any, y: np.ndarray, groups: np.ndarray, train: np.ndarray, held:
         float((y[held] == known[counts.argmax()]).mean()),
         strength,
         np.asarray(model.coef_, dtype=np.float64),
+        scale,
+        held,
+        said,
     )
 
 
-def _values(x: Any, y: np.ndarray, groups: np.ndarray, train: np.ndarray, held: np.ndarray) -> Probe:
+def _values(x: Any, y: np.ndarray, groups: np.ndarray, parts: Parts, scale: np.ndarray) -> Probe:
     from sklearn.linear_model import Ridge
+
+    train, held = parts
 
     def r2(model: Any, part: np.ndarray) -> float:
         return -float(np.square(model.predict(x[part]) - y[part]).sum())
 
     strength = _strength(lambda strength: Ridge(alpha=strength), x, y, groups, train, r2)
     model = Ridge(alpha=strength).fit(x[train], y[train])
-    lost = np.square(model.predict(x[held]) - y[held])
+    said = np.asarray(model.predict(x[held]), dtype=np.float64)
+    lost = np.square(said - y[held])
     whole = np.square(y[held] - y[held].mean())
     if whole.sum() == 0:
         raise refuse("targets", "vary in the test part", "constant ones", "Bring more groups.")
     fvu = _ratio("fvu", lost, whole, groups[held])
     ends = (None, None) if fvu.low is None or fvu.high is None else (1 - fvu.high, 1 - fvu.low)
     score = Outcome("r2", 1 - (fvu.value or 0.0), "1", *ends, better="higher", n=fvu.n, n_unit=fvu.n_unit)
-    return Probe(score, None, 0.0, strength, np.atleast_2d(np.asarray(model.coef_, dtype=np.float64)))
+    weights = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    return Probe(score, None, 0.0, strength, weights, scale, held, said)
 
 
 def _strength(
@@ -194,20 +223,33 @@ def _strength(
     return float(STRENGTHS[int(np.argmax(totals))])
 
 
-def _scaled(inputs: Any, train: np.ndarray) -> Any:
+def _scaled(inputs: Any, train: np.ndarray) -> tuple[Any, Float64[np.ndarray, " f"]]:
     """Columns divided by their root mean square on the training part; not centred, so that sparse stays sparse."""
     from scipy.sparse import csr_array, diags_array, issparse
 
     if issparse(inputs):
         x = csr_array(inputs)
         mean_square = np.asarray(x[train].multiply(x[train]).mean(0)).ravel()
-        return csr_array(x @ diags_array(1 / np.sqrt(np.where(mean_square > 0, mean_square, 1.0))))
+        scale = np.sqrt(np.where(mean_square > 0, mean_square, 1.0))
+        return csr_array(x @ diags_array(1 / scale)), scale
     x = np.asarray(inputs, dtype=np.float64)
     mean_square = np.square(x[train]).mean(0)
-    return x / np.sqrt(np.where(mean_square > 0, mean_square, 1.0))
+    scale = np.sqrt(np.where(mean_square > 0, mean_square, 1.0))
+    return x / scale, scale
 
 
-def _split(groups: np.ndarray, test: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _given(groups: np.ndarray, held: np.ndarray) -> Parts:
+    if held.shape != groups.shape or not held.any() or held.all():
+        raise refuse(
+            "held", f"say of {len(groups)} rows which are test, some and not all", held.shape, "Or leave it out."
+        )
+    torn = np.intersect1d(groups[held], groups[~held])
+    if len(torn):
+        raise refuse("held", "keep groups whole", f"{len(torn)} on both sides", "Hold whole groups out.")
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def _split(groups: np.ndarray, test: float, seed: int) -> Parts:
     names = rng(seed, "probe split").permutation(np.unique(groups))
     held = names[: max(1, round(test * len(names)))]
     inside = np.isin(groups, held)
@@ -220,7 +262,13 @@ def _ratio(name: str, top: np.ndarray, bottom: np.ndarray, groups: np.ndarray) -
     low, high = ratio_interval(tops, bottoms)
     ends = (low, high) if np.isfinite([low, high]).all() else (None, None)
     return Outcome(
-        name, float(top.sum() / bottom.sum()), "share", *ends, better="higher", n=len(names), n_unit="groups"
+        name,
+        float(top.sum() / max(bottom.sum(), 1e-300)),
+        "share",
+        *ends,
+        better="higher",
+        n=len(names),
+        n_unit="groups",
     )
 
 

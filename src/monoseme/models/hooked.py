@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from monoseme.core.errors import closest, refuse
 from monoseme.models.facts import ModelFacts, TokenGrid
-from monoseme.models.layout import from_tokens, main_tensor, put_back, to_tokens
+from monoseme.models.layout import main_tensor, replaced
 from monoseme.models.probe import Probe, StopForward, ambiguous
 
 __all__ = ["HookedModel"]
@@ -184,14 +184,7 @@ class HookedModel:
                 raise ambiguous(path, calls, "at least ")
             if index is not None and calls - 1 != index:
                 return None
-            raw = main_tensor(output, at)
-            tokens = to_tokens(raw, at)
-            new = fn(tokens)
-            if new.shape != tokens.shape:
-                raise refuse(
-                    "fn", f"keep the shape {tuple(tokens.shape)}", tuple(new.shape), "It maps tokens to tokens."
-                )
-            return put_back(output, from_tokens(new.to(raw.dtype), raw.shape))
+            return replaced(output, at, fn)
 
         handles = [self.module.register_forward_pre_hook(begin), module.register_forward_hook(replace)]
         try:
@@ -199,6 +192,21 @@ class HookedModel:
         finally:
             for handle in handles:
                 handle.remove()
+
+    @contextmanager
+    def counting(self) -> Iterator[Callable[[], int]]:
+        """Within the ``with``, a function that gives the number of the forward pass under way, counted from 0."""
+        passes = -1
+
+        def begin(_module: nn.Module, _args: Any) -> None:
+            nonlocal passes
+            passes += 1
+
+        handle = self.module.register_forward_pre_hook(begin)
+        try:
+            yield lambda: passes
+        finally:
+            handle.remove()
 
     def find(self, name: str) -> tuple[str, int | None, nn.Module]:
         """Path, call index (None: the only call) and module behind a hook's name, ``"layer"`` or ``"layer#1"``."""

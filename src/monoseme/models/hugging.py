@@ -19,6 +19,7 @@ from monoseme.core.errors import UserError, refuse
 from monoseme.core.files import read_json
 from monoseme.core.parse import Entry
 from monoseme.core.seeds import derive
+from monoseme.models.dinov3 import PROCESSORS, dinov3_preprocess
 from monoseme.models.facts import ModelFacts
 from monoseme.models.hooked import HookedModel
 from monoseme.models.hugging_tokens import HuggingTokenizer
@@ -185,7 +186,11 @@ def _picture_facts(name: str, module: nn.Module, config: Any) -> dict[str, Any]:
 
 def _preprocess(name: str) -> Callable[[Any], Tensor]:
     from transformers import AutoImageProcessor
+    from transformers.image_processing_utils import BaseImageProcessor
 
+    config, _ = ask(name, lambda: BaseImageProcessor.get_image_processor_dict(name))
+    if config.get("image_processor_type") in PROCESSORS:
+        return dinov3_preprocess(f"hf:{name}", config)
     processor = ask(name, lambda: AutoImageProcessor.from_pretrained(name, trust_remote_code=False))
 
     def preprocess(picture: Any) -> Tensor:

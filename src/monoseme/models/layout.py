@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from monoseme.core.errors import refuse
 
-__all__ = ["from_tokens", "logits", "main_tensor", "put_back", "to_tokens"]
+__all__ = ["from_tokens", "logits", "main_tensor", "put_back", "replaced", "to_tokens"]
 
 
 def logits(output: Any) -> Tensor:
@@ -74,3 +75,13 @@ def put_back(output: Any, new: Tensor) -> Any:
     if hasattr(output, "_fields"):  # a named tuple takes its fields one by one
         return type(output)(*rest)
     return type(output)(rest)
+
+
+def replaced(output: Any, at: str, fn: Callable[[Tensor], Tensor]) -> Any:
+    """Return the module's output with its main tensor's tokens mapped by `fn`, which keeps their shape."""
+    raw = main_tensor(output, at)
+    tokens = to_tokens(raw, at)
+    new = fn(tokens)
+    if new.shape != tokens.shape:
+        raise refuse("fn", f"keep the shape {tuple(tokens.shape)}", tuple(new.shape), "It maps tokens to tokens.")
+    return put_back(output, from_tokens(new.to(raw.dtype), raw.shape))

@@ -14,6 +14,7 @@ from monoseme.models.facts import ModelFacts
 from monoseme.models.hooked import HookedModel
 from monoseme.models.hugging import open_hugging
 from monoseme.models.inception import open_inception, open_named_inception
+from monoseme.models.pipeline_files import open_pipeline
 from monoseme.models.smollm2 import open_smollm2
 from monoseme.models.timm_models import open_timm
 
@@ -30,6 +31,7 @@ REGISTRY: dict[str, Callable[[str, int], HookedModel]] = {
 
 # prefix of "PREFIX:NAME" → opener(NAME, weights, seed)
 LIBRARIES: dict[str, Callable[[str, str, int], HookedModel]] = {
+    "diffusers": open_pipeline,
     "hf": open_hugging,
     "inceptionv1": open_named_inception,
     "timm": open_timm,
@@ -47,9 +49,9 @@ def open_model(
     Parameters
     ----------
     model
-        A name in `REGISTRY`; "hf:NAME", a folder or a model of Hugging Face's hub; "timm:NAME";
-        "inceptionv1:FILE", a state dict; or a module. To state facts about a module (patch size, preprocessing), build
-        ``HookedModel(module, ModelFacts(...))`` and pass that anywhere a model is taken.
+        A name in `REGISTRY`; "hf:NAME", a folder or a model of Hugging Face's hub; "timm:NAME"; "diffusers:NAME", a
+        pipeline; "inceptionv1:FILE", a state dict; or a module. To state facts about a module (patch size,
+        preprocessing), build ``HookedModel(module, ModelFacts(...))`` and pass that anywhere a model is taken.
     weights
         "pretrained", or "random": the same shape with weights drawn from `seed`, as a control.
     seed

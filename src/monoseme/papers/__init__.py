@@ -14,6 +14,7 @@ __all__ = ["PAPERS", "find"]
 PAPERS = {
     "bsf": ("monoseme.papers.bsf", "claims.toml", "manifolds"),
     "bsf-blocks": ("monoseme.papers.bsf", "blocks.toml", "block_measures"),
+    "bsf-concepts": ("monoseme.papers.bsf", "concepts.toml", "concept_measures"),
     "bsf-curves": ("monoseme.papers.bsf", "curves.toml", "curve_measures"),
     "bsf-steering": ("monoseme.papers.bsf", "steering.toml", "steering_measures"),
     "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),

@@ -19,7 +19,7 @@ from monoseme.core.errors import refuse
 from monoseme.core.protocols import Featurizes
 from monoseme.models import HookedModel
 
-__all__ = ["Direction", "edited", "steer"]
+__all__ = ["Direction", "Tokens", "edited", "positions", "steer"]
 
 MODES = ("replace", "add", "clamp", "ablate")
 Moves = Callable[[Float[Tensor, "n b"]], Float[Tensor, "n b"]]
@@ -72,7 +72,8 @@ def steer(
     tokens
         Positions of the hook's tokens: a number, several, or a slice; all by default.
     steps
-        Forward passes since the ``with`` began, counted from 0; all by default.
+        Forward passes since the ``with`` began, counted from 0; all by default. Of a pipeline (`HookedPipeline`):
+        denoising steps of every picture.
 
     Raises
     ------
@@ -81,20 +82,18 @@ def steer(
     """
     change = _change(what, block, to, mode)
     wanted = None if steps is None else set(steps)
-    passes = 0
+    with model.counting() as step:
 
-    def edit(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        nonlocal passes
-        now, passes = passes, passes + 1
-        if wanted is not None and now not in wanted:
-            return x
-        positions = _positions(tokens, x.shape[1])
-        moved = x.clone()
-        moved[:, positions] = x[:, positions] + change(x[:, positions]).to(x.dtype)
-        return moved
+        def edit(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+            if wanted is not None and step() not in wanted:
+                return x
+            where = positions(tokens, x.shape[1])
+            moved = x.clone()
+            moved[:, where] = x[:, where] + change(x[:, where]).to(x.dtype)
+            return moved
 
-    with model.edit(at, edit) as edited_model:
-        yield edited_model
+        with model.edit(at, edit) as edited_model:
+            yield edited_model
 
 
 def edited(
@@ -170,7 +169,8 @@ def _fits(x: Tensor, d: int) -> Tensor:
     return torch.zeros(x.shape, dtype=torch.float64, device=x.device)
 
 
-def _positions(tokens: Tokens, T: int) -> list[int]:
+def positions(tokens: Tokens, T: int) -> list[int]:
+    """Positions among T tokens, as a list; refuses those that are not there."""
     if tokens is None:
         return list(range(T))
     if isinstance(tokens, slice):

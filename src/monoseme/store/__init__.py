@@ -1,8 +1,8 @@
 """Rows on disk, or at a URL.
 
-Reading order: `sources`, `pictures`, `pasting`, `texts`, `brown_corpus`, `data`; `policy`, `recipe`, `windows`,
-`layout`, `plan`, `planning`; `batches`, `dealing`, `streams`, `sealed`, `finishing`, `harvesting`; `rows`, `heldtext`,
-`remote`, `store`.
+Reading order: `sources`, `pictures`, `pasting`, `texts`, `prompts`, `brown_corpus`, `data`; `policy`, `recipe`,
+`windows`, `layout`, `plan`, `planning`; `batches`, `dealing`, `streams`, `sealed`, `finishing`, `harvesting`; `rows`,
+`heldtext`, `remote`, `store`.
 """
 
 from monoseme.store.brown_corpus import brown
@@ -14,6 +14,7 @@ from monoseme.store.pasting import Composites, composites, demo_pictures
 from monoseme.store.pictures import PictureFolder, WheelPictures, wheel_pictures
 from monoseme.store.planning import predict_size
 from monoseme.store.policy import TokenPolicy
+from monoseme.store.prompts import Prompts
 from monoseme.store.recipe import Recipe
 from monoseme.store.sources import Entry, Sample, Source, assign_splits
 from monoseme.store.store import ActivationStore, StoredSample
@@ -27,6 +28,7 @@ __all__ = [
     "HeldWindow",
     "PictureFolder",
     "Progress",
+    "Prompts",
     "Recipe",
     "Sample",
     "Source",

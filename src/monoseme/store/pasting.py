@@ -116,6 +116,7 @@ def composites(
     seed: int = 0,
     split: Sequence[float] = (0.8, 0.1, 0.1),
     exclude: Sequence[str] = DRAWN,
+    strata: int = 0,
 ) -> Composites:
     """Paste every cut-out on crops of photographs.
 
@@ -135,6 +136,9 @@ def composites(
         Shares of cut-outs in train, validation and test.
     exclude
         Leave out cut-outs whose path contains one of these words.
+    strata
+        Split the cut-outs of every label by themselves, labels cut to so many folders, so that a label is on all sides;
+        0 splits all together.
     """
     check_size(size)
     folder = Path(cutouts)
@@ -151,7 +155,10 @@ def composites(
     if not usable or per_cutout < 1:
         raise refuse("cutouts", "hold cut-outs with transparency", f"none in {folder}", "Choose another folder.")
     groups = {file: content(file) for file in usable}
-    splits = assign_splits(list(groups.values()), split, seed)
+    stratum = {groups[file]: Path(names[file]).parent.parts[:strata] for file in reversed(usable)}
+    splits: dict[str, str] = {}
+    for part in set(stratum.values()):
+        splits |= assign_splits([group for group, own in stratum.items() if own == part], split, seed)
     missing = sorted(set(splits.values()) - {name for name, files in grounds.items() if files})
     if missing:
         raise refuse(

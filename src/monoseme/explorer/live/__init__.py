@@ -1,9 +1,10 @@
-"""Pages that need a server: search and sort, try your own picture or text, two runs side by side.
+"""Pages that need a server: search and sort, a block from within, your own picture or text, two runs side by side.
 
-Reading order: `schema`, `table`, `server`, `page`. The model behind "try it" comes from above, as a function.
+Reading order: `schema`, `table`, `certified`, `server`, `page`, `block`. What needs other rooms comes from above, as
+functions.
 """
 
-from monoseme.explorer.live.schema import Fired, Number, Tried
+from monoseme.explorer.live.schema import Fired, Number, Shape, Tried, Walk, Way, Waypoint
 from monoseme.explorer.live.server import LiveRun, live_app, serve
 
-__all__ = ["Fired", "LiveRun", "Number", "Tried", "live_app", "serve"]
+__all__ = ["Fired", "LiveRun", "Number", "Shape", "Tried", "Walk", "Way", "Waypoint", "live_app", "serve"]

@@ -18,7 +18,12 @@ __all__ = [
     "Run",
     "Runs",
     "Seen",
+    "Shape",
     "Tried",
+    "Verdict",
+    "Walk",
+    "Way",
+    "Waypoint",
     "declarations",
     "schema",
 ]
@@ -141,7 +146,65 @@ class Tried:
     note: str = ""
 
 
-ANSWERS = (Runs, Blocks, Card, Comparison, Tried)
+@dataclass(frozen=True)
+class Waypoint:
+    """A code on a walk, by its place, and the code nearest to it on the card: item of `shown`, token, and how far away.
+
+    The distance is in units of the root mean square of the block's codes about their mean.
+    """
+
+    place: list[float]
+    shown: int
+    token: int
+    away: float
+
+
+@dataclass(frozen=True)
+class Way:
+    """One walk on a map; a closed one ends where it began."""
+
+    name: str
+    closed: bool
+    waypoints: list[Waypoint]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Walks along a block's self-organising map, in equal steps: its topology and the reason for it; or why none."""
+
+    topology: str
+    reason: str
+    numbers: list[Number]
+    ways: list[Way]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was proved about one feature of a block; `partners` are the blocks that a removal moves."""
+
+    feature: int
+    side: int
+    verdict: str
+    meaning: str
+    reason: str
+    numbers: list[Number]
+    partners: list[int]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a block looks like from within: dimensions it uses, walks along it, certificates; or why there are none."""
+
+    block: int
+    size: int
+    dimension: list[Number]
+    walk: Walk
+    verdicts: list[Verdict]
+    uncertified: str = ""
+
+
+ANSWERS = (Runs, Blocks, Card, Comparison, Tried, Shape)
 PLAIN = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
 
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from monoseme.core.errors import UserError, refuse
+from monoseme.explorer.live.block import live_block_page
 from monoseme.explorer.live.guard import Guard
 from monoseme.explorer.live.page import live_page
-from monoseme.explorer.live.schema import Run, Runs, Tried, schema
+from monoseme.explorer.live.schema import Run, Runs, Shape, Tried, schema
 from monoseme.explorer.live.table import BlockTable, compare, number
 from monoseme.records.run import RunRecord
 
@@ -46,6 +47,8 @@ class LiveRun:
         Bytes of a picture file, or a text in UTF-8 → what the featurizer makes of it.
     why
         Why nothing can be tried.
+    shape
+        Number of a block → what it looks like from within; None for a block that is not there.
     """
 
     record: RunRecord
@@ -53,6 +56,7 @@ class LiveRun:
     tries: str = ""
     attempt: Callable[[bytes], Tried] | None = None
     why: str = ""
+    shape: Callable[[int], Shape | None] | None = None
 
 
 def live_app(runs: list[LiveRun]) -> Any:
@@ -83,6 +87,15 @@ def live_app(runs: list[LiveRun]) -> Any:
     def card(request: Any) -> Any:
         return tables[chosen(request)].card(_whole("block", request.path_params["block"]))
 
+    def shape(request: Any) -> Any:
+        number = chosen(request)
+        measure, block = runs[number].shape, _whole("block", request.path_params["block"])
+        if measure is None:
+            raise refuse("run", "be opened with what measures its blocks", runs[number].record.title, "Use live_run.")
+        if (found := measure(block)) is None:
+            raise refuse("block", "be one of the run", block, "See the table of its blocks.")
+        return found
+
     def side_by_side(request: Any) -> Any:
         return compare(*(runs[chosen(request, name)].record for name in ("first", "second")))
 
@@ -108,8 +121,10 @@ def live_app(runs: list[LiveRun]) -> Any:
         starlette.Route("/api/runs", answer(lambda request: listed)),
         starlette.Route("/api/runs/{run}/blocks", answer(blocks)),
         starlette.Route("/api/runs/{run}/blocks/{block}", answer(card)),
+        starlette.Route("/api/runs/{run}/blocks/{block}/shape", answer(shape)),
         starlette.Route("/api/compare", answer(side_by_side)),
         starlette.Route("/api/runs/{run}/try", attempt, methods=["POST"]),
+        *_block_pages(starlette, runs),
         *[
             starlette.Mount(f"/run/{i}", starlette.StaticFiles(directory=run.pages, html=True))
             for i, run in enumerate(runs)
@@ -122,6 +137,17 @@ def live_app(runs: list[LiveRun]) -> Any:
 
     app = starlette.Starlette(routes=routes, exception_handlers={UserError: said(400), OSError: said(500)})
     return Guard(app, HOSTS)  # outermost: what fails inside is guarded too
+
+
+def _block_pages(starlette: Any, runs: list[LiveRun]) -> list[Any]:
+    """Beside each run's own pages, where its data lies: the page of a block that asks the server, and what it needs."""
+    found = []
+    for i, run in enumerate(runs):
+        page = live_block_page(run.record).document().encode()
+        found.append(starlette.Route(f"/run/{i}/live-block.html", _file(starlette, page, "text/html")))
+        for name, content, kind in _assets():
+            found.append(starlette.Route(f"/run/{i}/live/{name}", _file(starlette, content, kind)))
+    return found
 
 
 def serve(runs: list[LiveRun], port: int = 8765, ready: Callable[[str], None] | None = None) -> None:
@@ -196,7 +222,8 @@ def _assets() -> list[tuple[str, bytes, str]]:
     return [
         ("page.css", (static / "page.css").read_bytes(), "text/css"),
         ("live.css", (ours / "live.css").read_bytes(), "text/css"),
-        ("live.js", (ours / "live.js").read_bytes(), "text/javascript"),
+        *[(name, (ours / name).read_bytes(), "text/javascript") for name in ("live.js", "live-block.js")],
+        *[(name, (static / name).read_bytes(), "text/javascript") for name in ("page.js", "cloud.js", "block.js")],
     ]
 
 

@@ -60,8 +60,8 @@ def _scripts(record: RunRecord) -> tuple[str, ...]:
     return tuple(name for name, needed in wanted.items() if needed)
 
 
-def block_page(record: RunRecord) -> Html:
-    """Draw the page of one block; which one stands in the address after ``#``."""
+def block_page(record: RunRecord, above: Sequence[Markup] = (), below: Sequence[Markup] = ()) -> Html:
+    """Draw the page of one block; which one stands in the address after ``#``. More sections go around its samples."""
     head = tag(
         "header",
         tag("p", tag("a", "← All parts", href="index.html#parts", id="back"), class_="kind"),
@@ -91,7 +91,11 @@ def block_page(record: RunRecord) -> Html:
         id="held-out",
     )
     body = tag(
-        "main", _noscript(), tag("p", id="message", role="status"), tag("section", cloud, numbers, class_="pair"), shown
+        "main",
+        _noscript(),
+        tag("p", id="message", role="status"),
+        tag("section", cloud, numbers, class_="pair"),
+        [above, shown, below],
     )
     return Html(
         f"Block – {record.title}", Markup(head + body), scripts=("page.js", "cloud.js", "block.js", "data/index.js")

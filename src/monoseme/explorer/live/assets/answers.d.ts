@@ -94,3 +94,48 @@ export interface Fired {
   share: number;
   presence: Array<number>;
 }
+
+/** What a block looks like from within: dimensions it uses, walks along it, certificates; or why there are none. */
+export interface Shape {
+  block: number;
+  size: number;
+  dimension: Array<Number>;
+  walk: Walk;
+  verdicts: Array<Verdict>;
+  uncertified: string;
+}
+
+/** Walks along a block's self-organising map, in equal steps: its topology and the reason for it; or why none. */
+export interface Walk {
+  topology: string;
+  reason: string;
+  numbers: Array<Number>;
+  ways: Array<Way>;
+  why: string;
+}
+
+/** One walk on a map; a closed one ends where it began. */
+export interface Way {
+  name: string;
+  closed: boolean;
+  waypoints: Array<Waypoint>;
+}
+
+/** A code on a walk, by its place, and the code nearest to it on the card: item of `shown`, token, and how far away. */
+export interface Waypoint {
+  place: Array<number>;
+  shown: number;
+  token: number;
+  away: number;
+}
+
+/** What was proved about one feature of a block; `partners` are the blocks that a removal moves. */
+export interface Verdict {
+  feature: number;
+  side: number;
+  verdict: string;
+  meaning: string;
+  reason: string;
+  numbers: Array<Number>;
+  partners: Array<number>;
+}

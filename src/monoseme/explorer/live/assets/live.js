@@ -52,12 +52,23 @@
     return `${shown(n.value)}${ends}${n.unit && n.unit !== "1" ? ` ${n.unit}` : ""}`;
   };
 
+  /** @param {string} name @param {string} value */
+  const keep = (name, value) => {
+    try {
+      sessionStorage.setItem(name, value);
+    } catch {
+      /* private windows may refuse */
+    }
+  };
+
   /** @param {string} name */
   const spoken = (name) => name.replaceAll("_", " ");
 
   const table = async () => {
     const view = { search: get("search").value, sort: get("sort").value, order: get("rising").checked ? "rising" : "falling", start: String(start) };
-    history.replaceState(null, "", `?${new URLSearchParams({ run: String(run), ...view })}${location.hash}`);
+    const address = `?${new URLSearchParams({ run: String(run), ...view })}`;
+    history.replaceState(null, "", address + location.hash);
+    keep(`monoseme-live-${run}`, address); // the page of a block leads back here
     const mine = ++asked;
     /** @type {Blocks} */
     const found = await ask(`/api/runs/${run}/blocks?${new URLSearchParams({ ...view, count: String(COUNT) })}`).catch((error) => {
@@ -76,11 +87,12 @@
         el(
           "tr",
           {},
-          el("th", { scope: "row" }, el("a", { href: `/run/${run}/block.html#${row.block}` }, String(row.block))),
+          el("th", { scope: "row" }, el("a", { href: `/run/${run}/live-block.html#${row.block}` }, String(row.block))),
           ...row.numbers.map((v) => el("td", { class: v === null ? "number unknown" : "number" }, v === null ? "–" : shown(v))),
         ),
       ),
     );
+    keep("monoseme-order", JSON.stringify(found.rows.map((row) => row.block)));
     const last = Math.min(start + COUNT, found.total);
     get("where").textContent = found.total ? `${start + 1} to ${last} of ${found.total} blocks` : "no block is like that";
     get("before").disabled = start === 0;
@@ -137,7 +149,7 @@
     get("found").replaceChildren(
       ...found.blocks.map((block) => {
         const top = Math.max(...block.presence, 1e-12);
-        const caption = el("figcaption", {}, el("a", { href: `/run/${run}/block.html#${block.block}` }, `Block ${block.block}`), ` ${(100 * block.share).toFixed(1)} % of the energy`);
+        const caption = el("figcaption", {}, el("a", { href: `/run/${run}/live-block.html#${block.block}` }, `Block ${block.block}`), ` ${(100 * block.share).toFixed(1)} % of the energy`);
         if (text) {
           const line = el("p");
           found.tokens.forEach((token, i) => {

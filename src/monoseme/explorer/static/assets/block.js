@@ -24,7 +24,10 @@
       el("tr", { class: "off" }, el("td", { class: "how", colSpan: 3 }, `Not computed: ${names.join(", ")}${why && ` (${why})`}`)),
     );
   };
-  const numbers = (outcomes) => [...outcomes.filter((o) => o.value !== null || !ABSENT.test(o.note)).map(row), ...absent(outcomes)];
+  const numbers = (all) => {
+    const outcomes = all.filter((o) => !monoseme.elsewhere.has(o.name));
+    return [...outcomes.filter((o) => o.value !== null || !ABSENT.test(o.note)).map(row), ...absent(outcomes)];
+  };
 
   const row = (o) => {
       const known = o.value !== null;
@@ -103,6 +106,7 @@
         );
         resting = false;
         monoseme.cloud(by("cloud"), card, turn);
+        monoseme.opened(card, () => monoseme.cloud(by("cloud"), whole, turn));
       })
       .catch((error) => {
         by("message").textContent = `Not shown: ${error.message}.`;

@@ -1,6 +1,12 @@
 "use strict";
 // Positions inside a block, on a plain canvas: a browser keeps about sixteen WebGL contexts, a gallery needs hundreds.
 (() => {
+  // position inside a block as colour: its direction, as red, green and blue
+  monoseme.colour = (p) => {
+    const n = Math.hypot(...p) || 1;
+    return `rgb(${p.map((v) => Math.round(255 * (0.5 + (0.5 * v) / n))).join(" ")})`;
+  };
+
   // positions inside the block: a strip and histogram for b = 1, a plane for b = 2, a turning cloud for b >= 3
   monoseme.cloud = (canvas, card, turn = [0.6, 0.35]) => {
     const side = canvas.clientWidth || 96,
@@ -17,10 +23,6 @@
     const most = Math.max(1e-30, ...card.cloud.map((p) => Math.hypot(...p)));
     const reach = 0.44 * Math.min(side, tall),
       dot = Math.max(1, side / 150);
-    const colour = (p) => {
-      const n = Math.hypot(...p) || 1;
-      return `rgb(${p.map((v) => Math.round(255 * (0.5 + (0.5 * v) / n))).join(" ")})`;
-    };
     c.lineWidth = 1;
     if (card.size === 1) return strip(c, card, side, tall, most, ink);
     c.strokeStyle = ink;
@@ -48,7 +50,7 @@
       c.lineTo(side / 2 + reach * x, tall / 2 - reach * y);
       c.stroke();
     }
-    const seen = card.cloud.map((p) => [see(p.map((v) => v / most)), colour(p)]).sort((a, b) => a[0][2] - b[0][2]);
+    const seen = card.cloud.map((p) => [see(p.map((v) => v / most)), monoseme.colour(p)]).sort((a, b) => a[0][2] - b[0][2]);
     for (const [[x, y, z], fill] of seen) {
       c.globalAlpha = 0.55 + 0.35 * Math.max(-1, Math.min(1, z));
       c.fillStyle = fill;
@@ -57,6 +59,29 @@
       c.fill();
     }
     c.globalAlpha = 1;
+    if (card.way) along(c, card.way, (p) => see(p.map((v) => v / most)), side, tall, reach, ink);
+  };
+
+  // a walk: its steps joined, the one that is pointed at as a ring with its number
+  const along = (c, way, see, side, tall, reach, ink) => {
+    const at = way.points.map(see).map(([x, y]) => [side / 2 + reach * x, tall / 2 - reach * y]);
+    c.strokeStyle = c.fillStyle = ink;
+    c.lineWidth = 1.5;
+    c.beginPath();
+    at.forEach(([x, y], i) => (i ? c.lineTo(x, y) : c.moveTo(x, y)));
+    if (way.closed) c.closePath();
+    c.stroke();
+    c.font = "600 12px ui-sans-serif, system-ui, sans-serif";
+    at.forEach(([x, y], i) => {
+      c.beginPath();
+      c.arc(x, y, i === way.at ? 9 : 3, 0, 7);
+      if (i !== way.at) c.fill();
+      else {
+        c.lineWidth = 2.5;
+        c.stroke();
+        c.fillText(String(i + 1), x + 12, y + 4);
+      }
+    });
   };
 
   const strip = (c, card, side, tall, most, ink) => {

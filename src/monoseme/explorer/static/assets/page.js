@@ -2,7 +2,8 @@
 // What both pages share: loading shards, decoding cards, drawing overlays. No framework, no network.
 const monoseme = (() => {
   const waiting = new Map(),
-    self = { data: null, ready: [] };
+    // a page may be told of the card that was opened, and show some of its numbers elsewhere
+    self = { data: null, ready: [], opened: () => {}, elsewhere: new Set() };
 
   self.index = (data) => {
     self.data = data;
