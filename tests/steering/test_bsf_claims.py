@@ -21,9 +21,12 @@ from monoseme.papers.bsf.block_sizes import FLOORS, SIZES, points
 from monoseme.papers.bsf.curve_measures import of_curves
 from monoseme.papers.bsf.curves import KINDS, SHUFFLED
 from monoseme.papers.bsf.curves import points as curve_points
+from monoseme.papers.bsf.digit_measures import UNITS, of_digits
 from monoseme.papers.bsf.steered_topics import protocol
 from monoseme.papers.bsf.steering_measures import KINDS as WAYS
 from monoseme.papers.bsf.steering_measures import of_topics
+from monoseme.papers.bsf.walked_digits import KINDS as MOVERS
+from monoseme.papers.bsf.walked_digits import points as digit_points
 
 
 def blocks(number: Callable[[Mapping[str, Any], str], float]) -> list[dict[str, Any]]:
@@ -76,9 +79,16 @@ def topics(gain: float) -> dict[str, dict[str, Any]]:
     return found
 
 
+def digits(gap: float) -> list[dict[str, Any]]:
+    numbers = {f"{kind} {what}": 1.0 for kind in MOVERS for what in UNITS}
+    numbers |= {f"{kind} - block": gap for kind in MOVERS[1:]}
+    return [{**point, **numbers} for point in digit_points()]
+
+
 MADE = {
     "bsf-blocks": lambda: {f"{m}/{k}": o for m in ("vision", "text") for k, o in of_model(made_of(m), m).items()},
     "bsf-curves": lambda: of_curves(curves()),
+    "bsf-digits": lambda: of_digits(digits(0.5)),
     "bsf-steering": lambda: of_topics(topics(0.5), protocol()["kl"]),
 }
 
@@ -140,6 +150,15 @@ def test_the_least_advantage_over_topics_decides(gain: float, above: bool) -> No
     low = found["text/least_low/latent"].value
     assert low is not None
     assert (low > 0) == above
+
+
+def test_a_fit_that_never_moved_the_target_leaves_its_kind_unknown() -> None:
+    table = digits(0.5)
+    next(row for row in table if row["attribute"] == "hue")["random - block"] = float("nan")
+    found = of_digits(table)
+    assert found["hue/random"].value is None
+    assert "1 of 3 fits" in found["hue/random_low"].note
+    assert found["hue/latent"].value == found["hue/latent_low"].value == 0.5
 
 
 def test_the_page_of_block_sizes_keeps_fits_and_controls_apart(tmp_path: Path) -> None:

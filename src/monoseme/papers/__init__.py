@@ -16,6 +16,7 @@ PAPERS = {
     "bsf-blocks": ("monoseme.papers.bsf", "blocks.toml", "block_measures"),
     "bsf-concepts": ("monoseme.papers.bsf", "concepts.toml", "concept_measures"),
     "bsf-curves": ("monoseme.papers.bsf", "curves.toml", "curve_measures"),
+    "bsf-digits": ("monoseme.papers.bsf", "digits.toml", "digit_measures"),
     "bsf-steering": ("monoseme.papers.bsf", "steering.toml", "steering_measures"),
     "bsf-variants": ("monoseme.papers.bsf", "variants.toml", "variants"),
     "composition": ("monoseme.papers.composition", "claims.toml", "measures"),

@@ -2,7 +2,7 @@
 
 A stand-in for SDXL. The model learns digits with a planted rotation, thickness and hue. Blocks, an SAE's latents and
 random directions push at the same hook in the same steps, each as far as moves the target by the same amount; then the
-other attributes are compared. Unit and direction are chosen on other noises than those that are judged (`walked_digits`).
+other attributes are compared. Unit and direction are chosen on other noises than those judged (`walked_digits`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
+from monoseme.core.errors import refuse
 from monoseme.core.rows import ArrayRows, RowSource
 from monoseme.core.seeds import generator, rng
 from monoseme.featurizers import Featurizer
@@ -159,6 +160,10 @@ def foretelling(
     That code is the covariance with the first column: towards where the attribute is larger.
     """
     wanted = wanted - wanted.mean(0)
+    if not np.any(wanted):
+        raise refuse(
+            "wanted", "vary over pictures", "the same in all", "Train the model longer: it shows no such thing."
+        )
     found = []
     for g in range(means.shape[1]):
         z = means[:, g] - means[:, g].mean(0)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,8 +35,22 @@ SPECIES = {
 SCALE = {"rotation": 1.2 / 12**0.5, "thickness": 0.22 / 12**0.5, "hue": 1 / 12**0.5}  # deviations of what was planted
 CHOSEN, TUNED, JUDGED = 1, 2, 3  # seeds of the noises
 FITTED, HELD = 40_000, 10_000  # rows
+MAPPED = 3000  # codes that a map is fitted to
 TOLERANCE = 0.03  # of a strength
 FILM, SHOWN, FRACTIONS = "film.npz", 4, (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+
+
+class Moved(NamedTuple):
+    """What a way did where the target moved as far as wanted; it is nowhere if it never did."""
+
+    off: Float64[np.ndarray, " n"]
+    strength: float
+    reached: float
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the target moved so far at some strength."""
+        return math.isfinite(self.strength)
 
 
 @functools.cache
@@ -54,8 +69,8 @@ def measure(point: Mapping[str, Any], folder: Path, *, work: str, steps: int) ->
     """Fit, choose, match, judge (see `learning.sweep`). `work` holds the trained model."""
     about, attribute, draw = protocol(), point["attribute"], point["draw"]
     model = d.trained(Path(work) / "model", steps)
-    acts, made = d.harvested(model, about["choose"], CHOSEN)
-    wanted = d.targets(d.read(made, CHOSEN), attribute)
+    acts, shown = d.harvested(model, about["choose"], CHOSEN)
+    wanted = d.targets(d.read(shown, CHOSEN), attribute)
     fits = {name: _fitted(name, acts, folder / name, draw) for name in SPECIES}
     ways = {
         "block": _block_ways(fits["block"], acts, wanted, about["candidates"] // 2),
@@ -64,19 +79,20 @@ def measure(point: Mapping[str, Any], folder: Path, *, work: str, steps: int) ->
     }
     search = functools.partial(_matched, model, attribute, about["wanted"][attribute])
     found: dict[str, Any] = {}
-    off: dict[str, np.ndarray] = {}
+    judged: dict[str, Moved] = {}
     frames: dict[str, np.ndarray] = {}
     for kind, candidates in ways.items():
-        tried = [(*search(way, about["tune"], TUNED), way) for way in candidates]
-        best = min(tried, key=lambda one: one[0].mean())[2]
-        off[kind], strength, reached = search(best, about["judge"], JUDGED)
-        found |= {f"{kind} way": f"{best.name} {best.unit}", f"{kind} r2": best.r2, f"{kind} strength": strength}
-        found |= {f"{kind} target": reached, f"{kind} off": float(off[kind].mean())}
-        found[f"{kind} reached"] = sum(bool(np.isfinite(one[1])) for one in tried)
-        frames[kind] = _frames(model, best, strength)
+        tried = [search(way, about["tune"], TUNED) for way in candidates]
+        best = candidates[int(np.argmin([one.off.mean() for one in tried]))]
+        judged[kind] = made = search(best, about["judge"], JUDGED)
+        found |= {f"{kind} way": f"{best.name} {best.unit}", f"{kind} r2": best.r2, f"{kind} strength": made.strength}
+        found |= {f"{kind} target": made.reached, f"{kind} off": float(made.off.mean())}
+        found[f"{kind} reached"] = sum(one.is_reached for one in tried)
+        frames[kind] = _frames(model, best, made.strength)
     for kind in KINDS[1:]:
-        found[f"{kind} - block"] = float((off[kind] - off["block"]).mean())
-    np.savez(folder / FILM, **frames)
+        both = judged["block"].is_reached and judged[kind].is_reached
+        found[f"{kind} - block"] = float((judged[kind].off - judged["block"].off).mean()) if both else float("nan")
+    np.savez(folder / FILM, allow_pickle=False, **frames)
     return found
 
 
@@ -117,7 +133,7 @@ def walks_of(
     r2: float,
 ) -> d.Way:
     """A walk of everybody from his own place along a map of the codes; a line in the sense of `up`."""
-    made = fit_map(codes[:3000], topology)
+    made = fit_map(codes[:: 1 + len(codes) // MAPPED], topology)
     size = float(np.sqrt(np.square(codes).sum(1).mean()))
     line = made.nodes[:, 0]
     sense = 1.0 if topology == "ring" or (line[-1] - line[0]) @ up > 0 else -1.0
@@ -136,9 +152,7 @@ def _random(width: int, many: int, draw: int) -> list[d.Way]:
     return [d.push("push", v, i) for i, v in enumerate(drawn)]
 
 
-def _matched(
-    model: HookedModel, attribute: str, wanted: float, way: d.Way, n: int, seed: int
-) -> tuple[Float64[np.ndarray, " n"], float, float]:
+def _matched(model: HookedModel, attribute: str, wanted: float, way: d.Way, n: int, seed: int) -> Moved:
     """Off-target change of every picture where the target's mean |change| is as wanted; infinite where it never is."""
     before = _read(model, n, seed)
 
@@ -149,10 +163,11 @@ def _matched(
     try:
         strength, reached = matched_strength(price, wanted, most=64, tolerance=TOLERANCE)
     except UserError:  # a line ends, a block that seldom fires moves little
-        return np.full(n, np.inf), float("nan"), float("nan")
+        return Moved(np.full(n, np.inf), math.nan, math.nan)
     then = after(strength)
     others = [name for name in d.ATTRIBUTES if name != attribute]
-    return np.nansum([d.change(before, then, name) / SCALE[name] for name in others], axis=0), strength, reached
+    off = np.nansum([d.change(before, then, name) / SCALE[name] for name in others], axis=0)
+    return Moved(off, strength, reached)
 
 
 def _read(model: HookedModel, n: int, seed: int) -> dict[str, np.ndarray]:
@@ -161,7 +176,7 @@ def _read(model: HookedModel, n: int, seed: int) -> dict[str, np.ndarray]:
 
 def _frames(model: HookedModel, way: d.Way, strength: float) -> UInt8[np.ndarray, "t h w 3"]:
     """The same four noises at parts of the strength, one above another."""
-    at: Sequence[float] = FRACTIONS if np.isfinite(strength) else (0.0,) * len(FRACTIONS)
+    at: Sequence[float] = FRACTIONS if math.isfinite(strength) else (0.0,) * len(FRACTIONS)
     shown = [
         d.moved(model, way, part * strength, SHOWN, JUDGED) if part else d.pictures(model, SHOWN, JUDGED) for part in at
     ]
