@@ -36,7 +36,7 @@ def main() -> None:
     trained(asked.out / "model", asked.steps)
     print(f"{time.perf_counter() - start:.0f} s: model trained", flush=True)
     about = {**protocol(), "steps": asked.steps}
-    fn = functools.partial(measure, work=str(asked.out), steps=asked.steps)
+    fn = functools.partial(measure, work=str(asked.out))
     with process_pool(2) as pool:
         result = sweep(fn, points(), asked.out / "steered-digits", executor=pool, about=about, progress=tell)
     print(f"page: {write_digit_pages(result, asked.out / 'shown-digits')}")

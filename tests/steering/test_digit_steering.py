@@ -32,8 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
         patch.setattr(walked_digits, "tuned", functools.partial(tuned, steps=4))
         patch.setattr(walked_digits, "FITTED", 2100)
         patch.setattr(walked_digits, "HELD", 400)
-        patch.setattr(d, "trained", functools.partial(d.trained, samples=128))
-        fn = functools.partial(walked_digits.measure, work=str(out), steps=4)
+        fn = functools.partial(walked_digits.measure, work=str(out))
         return sweep(fn, [{"attribute": "hue", "draw": 0}], out / "steered-digits")
 
 

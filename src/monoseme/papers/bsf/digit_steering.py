@@ -18,12 +18,14 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
 from monoseme.core.errors import refuse
+from monoseme.core.files import write_tensors
 from monoseme.core.rows import ArrayRows, RowSource
 from monoseme.core.seeds import generator, rng
 from monoseme.featurizers import Featurizer
 from monoseme.learning import Schedule, TrainConfig, train
 from monoseme.models import HookedModel, ModelFacts
 from monoseme.models.diffusion import UNet, denoising_loss, sample_pictures
+from monoseme.models.state import read_state
 from monoseme.steering import Direction, steer
 from monoseme.worlds.digits import DIGITS, digits, read_digits
 
@@ -37,6 +39,7 @@ __all__ = [
     "harvested",
     "mean_codes",
     "moved",
+    "opened",
     "pictures",
     "push",
     "read",
@@ -44,7 +47,7 @@ __all__ = [
     "trained",
 ]
 
-SIDE, CHANNELS, HOOK = 16, 32, "mid1"
+SIDE, CHANNELS, HOOK, WEIGHTS = 16, 32, "mid1", "weights.safetensors"
 STEPS, STEERED = 16, range(10)  # of the sampler; those in which it is steered
 ATTRIBUTES = ("rotation", "thickness", "hue")
 
@@ -95,6 +98,18 @@ def trained(out: Path, steps: int = 3000, samples: int = 20_000, seed: int = 0) 
     rows = ArrayRows(torch.cat([x, torch.from_numpy(made.digit).float()[:, None]], 1))
     config = TrainConfig(steps, batch_size=128, lr=2e-3, schedule=Schedule(warmup=100, decay="cosine"), clip=1.0)
     train(Denoising(net, SIDE, seed), rows, config=config, out=out)
+    write_tensors(out / WEIGHTS, {name: tensor.detach() for name, tensor in net.state_dict().items()})
+    return _hooked(net)
+
+
+def opened(out: Path) -> HookedModel:
+    """The model that `trained` left in `out`: many processes may read it at once."""
+    net = UNet(CHANNELS, 10)
+    net.load_state_dict(read_state(out / WEIGHTS))
+    return _hooked(net)
+
+
+def _hooked(net: UNet) -> HookedModel:
     return HookedModel(net.eval(), ModelFacts("digit-diffusion"))
 
 

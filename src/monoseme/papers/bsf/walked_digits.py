@@ -65,10 +65,10 @@ def points() -> list[dict[str, Any]]:
     return [{"attribute": name, "draw": draw} for draw in protocol()["draws"] for name in d.ATTRIBUTES]
 
 
-def measure(point: Mapping[str, Any], folder: Path, *, work: str, steps: int) -> dict[str, Any]:
+def measure(point: Mapping[str, Any], folder: Path, *, work: str) -> dict[str, Any]:
     """Fit, choose, match, judge (see `learning.sweep`). `work` holds the trained model."""
     about, attribute, draw = protocol(), point["attribute"], point["draw"]
-    model = d.trained(Path(work) / "model", steps)
+    model = d.opened(Path(work) / "model")
     acts, shown = d.harvested(model, about["choose"], CHOSEN)
     wanted = d.targets(d.read(shown, CHOSEN), attribute)
     fits = {name: _fitted(name, acts, folder / name, draw) for name in SPECIES}
